@@ -37,7 +37,7 @@ struct LoadedCheckpoint {
   TrainState state;
   TensorFiles model;
   TensorFiles optimizer;
-  // One sentence for each newer checkpoint that was damaged and passed over; to be logged.
+  // One sentence for each newer checkpoint that was damaged and skipped; to be logged.
   std::vector<std::string> messages;
 };
 

@@ -4,11 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 
+#include "trireme/base/error.h"
 #include "trireme/base/output.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
-#include "trireme/cli/run_folders.h"
 #include "trireme/dashboard/http_server.h"
 #include "trireme/dashboard/site.h"
 
@@ -30,6 +31,13 @@ std::string host_in_address(const std::string& address) {
 }
 
 }  // namespace
+
+std::vector<std::string> folders_or_runs(std::vector<std::string> folders) {
+  if (!folders.empty()) return folders;
+  if (!std::filesystem::is_directory("runs"))
+    throw_error("there is no folder 'runs' here; name a run's folder, or one that holds the folders of runs");
+  return {"runs"};
+}
 
 int dashboard(std::span<const std::string> arguments) {
   std::vector<std::string> folders, hosts;

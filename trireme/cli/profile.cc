@@ -77,7 +77,7 @@ int profile(std::span<const std::string> arguments) {
                              join(shipped_clusters(), ", ")));
   if (const auto code = parse_arguments(app, split, "\n" + config_help())) return *code;
   if (!options.shipped.empty()) {
-    const std::string_view text = shipped_cluster(options.shipped);
+    const std::string text = shipped_cluster(options.shipped);
     if (text.empty())
       throw_error("no cluster '{}' comes with Trireme; {}", options.shipped,
                   suggestion(options.shipped, shipped_clusters()));

@@ -140,7 +140,7 @@ std::string summary_of(const RunMetrics& m) {
                      100 * *std::ranges::max_element(m.dropped)));
   line("learning rate", fmt::format("{:.3g} at the end", m.last_rate));
   if (m.peak_bytes > 0) line("memory", format_bytes(static_cast<size_t>(std::min(m.peak_bytes, 0x1p63))));
-  if (m.broken_lines > 0) line("broken lines", fmt::format("{}, passed over", m.broken_lines));
+  if (m.broken_lines > 0) line("broken lines", fmt::format("{}, skipped", m.broken_lines));
   return text;
 }
 

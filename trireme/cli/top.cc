@@ -15,7 +15,6 @@
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
 #include "trireme/cli/progress.h"
-#include "trireme/cli/run_folders.h"
 #include "trireme/dashboard/top_table.h"
 
 namespace trireme::cli {

@@ -36,6 +36,13 @@ TEST(Context, NoRanksAreAnError) {
   }
 }
 
+TEST(Context, ALauncherDoesNotJoinItsRanks) {
+  LaunchEnvironment environment;
+  environment.ranks = 4;
+  environment.starts_ranks = true;
+  EXPECT_THAT(error_of([&] { join(environment, {}); }), HasSubstr("this process is to start 4 of them"));
+}
+
 TEST(Context, RecordsOperationsOfAllGroups) {
   run_rank_threads(2, [](Context& context) {
     Group world = context.world();

@@ -203,8 +203,12 @@ bool Handle::done() {
 uint64_t Handle::movements() const {
   return operation_ == nullptr ? 0 : operation_->movements;
 }
+void Handle::refuse_if_empty() const {
+  if (operation_ == nullptr)
+    throw_error("this handle is of no operation: it was not made by a group, or was moved from");
+}
 double Handle::patience_seconds() const {
-  TRIREME_CHECK(operation_ != nullptr);
+  refuse_if_empty();
   return operation_->engine.patience_seconds(*operation_);
 }
 void Handle::time_out() {
@@ -212,7 +216,7 @@ void Handle::time_out() {
     operation_->engine.time_out(*operation_);
 }
 OperationReport Handle::report() const {
-  TRIREME_CHECK(operation_ != nullptr);
+  refuse_if_empty();
   return operation_->engine.report(*operation_);
 }
 

@@ -33,7 +33,7 @@ class Handle {
   ~Handle();
   void wait();  // throws PeerError
   bool done();  // progresses, without waiting
-  OperationReport report() const;
+  OperationReport report() const;  // throws Error where there is no operation
 
   // For callers that wait for several at a time and have to find out that one of them does not move: how
   // often it has moved, how long it may not, and an end to it, as wait() makes after that time: the rank that
@@ -45,6 +45,7 @@ class Handle {
  private:
   friend class Group;
   Handle(Group* group, Operation* operation) : group_(group), operation_(operation) {}
+  void refuse_if_empty() const;
   Group* group_ = nullptr;
   Operation* operation_ = nullptr;
 };

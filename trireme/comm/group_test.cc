@@ -6,6 +6,7 @@
 #include <functional>
 #include <thread>
 
+#include "tests/support/error_of.h"
 #include "trireme/comm/engine/recorder.h"
 #include "trireme/comm/transport/inproc/inproc.h"
 
@@ -40,6 +41,15 @@ TEST(Group, TheExampleOfTheReadme) {
     EXPECT_GT(report.seconds, 0);
     EXPECT_LT(report.seconds, 60);
   });
+}
+
+TEST(Group, AnEmptyHandleHasNothingToReport) {
+  Handle handle;
+  handle.wait();
+  EXPECT_TRUE(handle.done());
+  EXPECT_THAT(error_of([&] { handle.report(); }), testing::HasSubstr("this handle is of no operation"));
+  EXPECT_THAT(error_of([&] { handle.patience_seconds(); }),
+              testing::HasSubstr("this handle is of no operation"));
 }
 
 TEST(Group, TheChooserIsAskedOncePerCall) {

@@ -194,7 +194,11 @@ void require_same_link(Rendezvous& rendezvous, std::optional<EmulatedLink> link)
 }  // namespace
 
 Context join(const LaunchEnvironment& environment, const LaunchOptions& options) {
-  TRIREME_CHECK(!environment.starts_ranks);
+  if (environment.starts_ranks)
+    throw_error(
+        "join() is for a rank, and this process is to start {} of them (-n); run_launched() does what either "
+        "needs",
+        environment.ranks);
   Context::Parts parts{.launched_by = environment.launched_by,
                        .processors = environment.processors,
                        .timeout_seconds = options.timeout_seconds,

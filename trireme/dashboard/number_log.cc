@@ -18,7 +18,7 @@ constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-// Takes the numbers of one object; what is within values of it is passed over.
+// Takes the numbers of one object; nested values are skipped.
 class NumberLogReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit NumberLogReader(NumberLog& log) : log_(log) {}

@@ -119,7 +119,7 @@ OpenedData open_cifar10(const DataOptions& options) {
   return make_image_data(std::move(*train), read_cifar10(options.path, CifarPart::test), options);
 }
 
-// What is said of class folders that were passed over; "" when there are none.
+// The message about class folders that were skipped; "" if there are none.
 std::string note_of_folders_without_images(const fs::path& root, const std::vector<std::string>& classes) {
   std::vector<std::string> without;
   for (const fs::path& entry : sorted_entries(root)) {

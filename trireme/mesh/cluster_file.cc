@@ -28,19 +28,19 @@ class Table {
   Table(const toml::table& table, std::string_view origin, std::string what)
       : table_(table), origin_(origin), what_(std::move(what)) {}
 
-  void read(std::string_view key, std::string& value) {
+  void operator()(std::string_view key, std::string& value) {
     if (const toml::node* node = find(key)) value = text(*node, key);
   }
-  void read(std::string_view key, double& value) {
+  void operator()(std::string_view key, double& value) {
     if (const toml::node* node = find(key)) value = number(*node, key);
   }
-  void read(std::string_view key, bool& value) {
+  void operator()(std::string_view key, bool& value) {
     const toml::node* node = find(key);
     if (!node) return;
     if (!node->is_boolean()) refuse(*node, key, "true or false");
     value = node->as_boolean()->get();
   }
-  void read(std::string_view key, int& value) {
+  void operator()(std::string_view key, int& value) {
     const toml::node* node = find(key);
     if (!node) return;
     const double read = number(*node, key);
@@ -48,22 +48,22 @@ class Table {
       throw_error("{}: {} is {}; a whole number expected", place(origin_, *node), key, read);
     value = static_cast<int>(read);
   }
-  void read(std::string_view key, std::vector<double>& values) {
+  void operator()(std::string_view key, std::vector<double>& values) {
     if (const toml::node* node = find(key)) values = numbers(*node, key);
   }
-  void read(std::string_view key, std::set<std::string, std::less<>>& names) {
+  void operator()(std::string_view key, std::set<std::string, std::less<>>& names) {
     const toml::node* node = find(key);
     if (!node) return;
     const toml::array* array = node->as_array();
     if (!array) refuse(*node, key, "a list of names in quotes");
     for (const toml::node& item : *array) names.insert(text(item, key));
   }
-  void read(std::string_view key, std::vector<BandwidthPoint>& points) {
+  void operator()(std::string_view key, std::vector<BandwidthPoint>& points) {
     if (const toml::node* node = find(key))
       points = this->points<BandwidthPoint>(*node, key, "[bytes, bytes per second] with bytes");
   }
   // A table of shares.
-  void read(std::string_view key, std::map<std::string, OpShare, std::less<>>& shares) {
+  void operator()(std::string_view key, std::map<std::string, OpShare, std::less<>>& shares) {
     const toml::node* node = find(key);
     if (!node) return;
     for (const auto& [name, item] : table_of(*node, key))
@@ -170,18 +170,64 @@ class Table {
   std::set<std::string> known_;
 };
 
+// The plain keys of each table, in the order in which they are written. `visit` reads them or writes them;
+// what is written is const.
+template <typename Visit, typename Whole>
+void cluster_keys(Visit& visit, Whole& cluster) {
+  visit("name", cluster.name);
+  visit("source", cluster.source);
+  visit("hosts_per_leaf", cluster.hosts_per_leaf);
+  visit("oversubscription", cluster.oversubscription);
+}
+
+template <typename Visit, typename Device>
+void device_keys(Visit& visit, Device& device) {
+  visit("name", device.name);
+  visit("kind", device.kind);
+  visit("memory_bytes", device.memory_bytes);
+  visit("bytes_per_second", device.bandwidth);
+  visit("launch_seconds", device.launch_seconds);
+  visit("at_once", device.at_once);
+  visit("issue_seconds", device.issue_seconds);
+  visit("offload_bytes_per_second", device.offload_bytes_per_second);
+  visit("price_per_hour", device.price_per_hour);
+  visit("watts", device.watts);
+}
+
+template <typename Visit, typename Grid>
+void product_keys(Visit& visit, Grid& grid) {
+  visit("m", grid.m);
+  visit("n", grid.n);
+  visit("k", grid.k);
+  visit("efficiency", grid.efficiency);
+}
+
+template <typename Visit, typename Link>
+void link_keys(Visit& visit, Link& link) {
+  visit("name", link.name);
+  visit("alpha_seconds", link.alpha_seconds);
+  visit("bytes_per_second", link.bytes_per_second);
+  visit("all_reduce_bytes_per_second", link.all_reduce_bytes_per_second);
+  visit("gamma_seconds_per_byte", link.gamma_seconds_per_byte);
+  visit("slowdown", link.slowdown);
+  visit("loss", link.loss);
+  visit("resend_seconds", link.resend_seconds);
+}
+
+template <typename Visit, typename Host>
+void host_keys(Visit& visit, Host& host) {
+  visit("device", host.device);
+  visit("devices", host.devices);
+  visit("count", host.count);
+  visit("inside", host.inside);
+  visit("across", host.across);
+  visit("cards", host.cards);
+  visit("levels_at_once", host.levels_at_once);
+}
+
 DeviceClass read_device(Table& table) {
   DeviceClass device;
-  table.read("name", device.name);
-  table.read("kind", device.kind);
-  table.read("memory_bytes", device.memory_bytes);
-  table.read("bytes_per_second", device.bandwidth);
-  table.read("launch_seconds", device.launch_seconds);
-  table.read("at_once", device.at_once);
-  table.read("issue_seconds", device.issue_seconds);
-  table.read("offload_bytes_per_second", device.offload_bytes_per_second);
-  table.read("price_per_hour", device.price_per_hour);
-  table.read("watts", device.watts);
+  device_keys(table, device);
   table.each("flops_per_second", [&](const std::string& key, double rate, const toml::node& node) {
     if (key == kTf32) {
       device.tf32_flops_per_second = rate;
@@ -190,55 +236,17 @@ DeviceClass read_device(Table& table) {
     const auto dtype = parse_dtype(key);
     if (!dtype)
       throw_error("{}: flops_per_second has no number format '{}'; {}", table.where(node), key,
-                  suggestion(key, std::vector<std::string>{"f64", "f32", "f16", "bf16", "i32", "u8", std::string(kTf32)}));
+                  suggestion(key, std::vector<std::string>{"f64", "f32", "f16", "bf16", "i32", "u8",
+                                                           std::string(kTf32)}));
     device.flops_per_second[*dtype] = rate;
   });
-  table.read("ops", device.ops);
-  table.table("products", [&](Table& grid) {
-    grid.read("m", device.products.m);
-    grid.read("n", device.products.n);
-    grid.read("k", device.products.k);
-    grid.read("efficiency", device.products.efficiency);
-  });
+  table("ops", device.ops);
+  table.table("products", [&](Table& grid) { product_keys(grid, device.products); });
   return device;
 }
 
-LinkClass read_link(Table& table) {
-  LinkClass link;
-  table.read("name", link.name);
-  table.read("alpha_seconds", link.alpha_seconds);
-  table.read("bytes_per_second", link.bytes_per_second);
-  table.read("all_reduce_bytes_per_second", link.all_reduce_bytes_per_second);
-  table.read("gamma_seconds_per_byte", link.gamma_seconds_per_byte);
-  table.read("slowdown", link.slowdown);
-  table.read("loss", link.loss);
-  table.read("resend_seconds", link.resend_seconds);
-  return link;
-}
-
-HostClass read_host(Table& table) {
-  HostClass host;
-  table.read("device", host.device);
-  table.read("devices", host.devices);
-  table.read("count", host.count);
-  table.read("inside", host.inside);
-  table.read("across", host.across);
-  table.read("cards", host.cards);
-  table.read("levels_at_once", host.levels_at_once);
-  return host;
-}
-
-std::string number_text(double value) {
-  return fmt::format("{}", value);
-}
-
-std::string list_text(const std::vector<double>& values) {
-  std::vector<std::string> parts;
-  for (const double value : values) parts.push_back(number_text(value));
-  return fmt::format("[{}]", join(parts, ", "));
-}
-
-std::string in_quotes(std::string_view text) {
+// Values as TOML has them.
+std::string value_text(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
@@ -250,40 +258,45 @@ std::string in_quotes(std::string_view text) {
   }
   return result + '"';
 }
-
-std::string share_text(const OpShare& share) {
-  if (!share.is_by_size()) return number_text(share.points()[0].share);
-  std::vector<std::string> points;
-  for (const SharePoint& point : share.points())
-    points.push_back(list_text({point.roofline_seconds, point.share}));
-  return fmt::format("[{}]", join(points, ", "));
+std::string value_text(const BandwidthPoint& point) {
+  return fmt::format("[{}, {}]", point.bytes, point.bytes_per_second);
+}
+std::string value_text(const SharePoint& point) {
+  return fmt::format("[{}, {}]", point.roofline_seconds, point.share);
+}
+template <typename Value>
+std::string value_text(const Value& value) {
+  if constexpr (std::is_arithmetic_v<Value>) {
+    return fmt::format("{}", value);
+  } else {
+    std::vector<std::string> parts;
+    for (const auto& one : value) parts.push_back(value_text(one));
+    return fmt::format("[{}]", join(parts, ", "));
+  }
+}
+std::string value_text(const OpShare& share) {
+  return share.is_by_size() ? value_text(share.points()) : value_text(share.points()[0].share);
 }
 
-std::string device_text(const DeviceClass& device) {
-  std::vector<std::string> points;
-  for (const BandwidthPoint& point : device.bandwidth)
-    points.push_back(list_text({point.bytes, point.bytes_per_second}));
-  std::vector<std::string> at_once;
-  for (const std::string& op : device.at_once) at_once.push_back(in_quotes(op));
-  std::string text = fmt::format(
-      "[[device]]\nname = {}\nkind = {}\nmemory_bytes = {}\nbytes_per_second = [{}]\nlaunch_seconds = {}\n"
-      "at_once = [{}]\nissue_seconds = {}\noffload_bytes_per_second = {}\nprice_per_hour = {}\nwatts = "
-      "{}\n[device.flops_per_second]\n",
-      in_quotes(device.name), in_quotes(device.kind), number_text(device.memory_bytes), join(points, ", "),
-      number_text(device.launch_seconds), join(at_once, ", "), number_text(device.issue_seconds),
-      number_text(device.offload_bytes_per_second), number_text(device.price_per_hour),
-      number_text(device.watts));
-  for (const auto& [dtype, rate] : device.flops_per_second)
-    text += fmt::format("{} = {}\n", name(dtype), rate);
-  if (device.tf32_flops_per_second > 0)
-    text += fmt::format("{} = {}\n", kTf32, device.tf32_flops_per_second);
-  text += fmt::format("[device.products]\nm = {}\nn = {}\nk = {}\nefficiency = {}\n",
-                      list_text(device.products.m), list_text(device.products.n),
-                      list_text(device.products.k), list_text(device.products.efficiency));
-  text += "[device.ops]\n";
-  for (const auto& [op, share] : device.ops)
-    text += fmt::format("{} = {}\n", in_quotes(op), share_text(share));
-  return text;
+struct Lines {
+  std::string text;
+
+  template <typename Value>
+  void operator()(std::string_view key, const Value& value) {
+    text += fmt::format("{} = {}\n", key, value_text(value));
+  }
+};
+
+void write_device(Lines& lines, const DeviceClass& device) {
+  lines.text += "[[device]]\n";
+  device_keys(lines, device);
+  lines.text += "[device.flops_per_second]\n";
+  for (const auto& [dtype, rate] : device.flops_per_second) lines(name(dtype), rate);
+  if (device.tf32_flops_per_second > 0) lines(kTf32, device.tf32_flops_per_second);
+  lines.text += "[device.products]\n";
+  product_keys(lines, device.products);
+  lines.text += "[device.ops]\n";
+  for (const auto& [op, share] : device.ops) lines(value_text(op), share);
 }
 
 }  // namespace
@@ -298,20 +311,17 @@ Cluster parse_cluster(std::string_view text, std::string_view origin) {
   }
   Cluster cluster;
   Table table(root, origin, "a cluster file");
-  table.read("name", cluster.name);
-  table.read("source", cluster.source);
-  table.read("hosts_per_leaf", cluster.hosts_per_leaf);
-  table.read("oversubscription", cluster.oversubscription);
+  cluster_keys(table, cluster);
   table.tables("device", [&](Table& one) { cluster.devices.push_back(read_device(one)); });
-  table.tables("host", [&](Table& one) { cluster.hosts.push_back(read_host(one)); });
-  table.tables("link", [&](Table& one) { cluster.links.push_back(read_link(one)); });
+  table.tables("host", [&](Table& one) { host_keys(one, cluster.hosts.emplace_back()); });
+  table.tables("link", [&](Table& one) { link_keys(one, cluster.links.emplace_back()); });
   table.finish();
   check(cluster, origin);
   return cluster;
 }
 
 Cluster read_cluster(const std::string& text) {
-  if (const std::string_view shipped = shipped_cluster(text); !shipped.empty())
+  if (const std::string shipped = shipped_cluster(text); !shipped.empty())
     return parse_cluster(shipped, text);
   if (!std::filesystem::exists(text)) {
     throw_error("there is no cluster file '{}', and none of this name comes with Trireme; {}", text,
@@ -322,27 +332,21 @@ Cluster read_cluster(const std::string& text) {
 }
 
 std::string to_toml(const Cluster& cluster) {
-  std::string text = fmt::format("name = {}\nsource = {}\nhosts_per_leaf = {}\noversubscription = {}\n\n",
-                                 in_quotes(cluster.name), in_quotes(cluster.source), cluster.hosts_per_leaf,
-                                 number_text(cluster.oversubscription));
-  for (const DeviceClass& device : cluster.devices) text += device_text(device) + "\n";
+  Lines lines;
+  cluster_keys(lines, cluster);
+  for (const DeviceClass& device : cluster.devices) {
+    lines.text += "\n";
+    write_device(lines, device);
+  }
   for (const HostClass& host : cluster.hosts) {
-    text += fmt::format(
-        "[[host]]\ndevice = {}\ndevices = {}\ncount = {}\ninside = {}\nacross = {}\ncards = {}\n"
-        "levels_at_once = {}\n\n",
-        in_quotes(host.device), host.devices, host.count, in_quotes(host.inside), in_quotes(host.across),
-        host.cards, host.levels_at_once);
+    lines.text += "\n[[host]]\n";
+    host_keys(lines, host);
   }
   for (const LinkClass& link : cluster.links) {
-    text += fmt::format(
-        "[[link]]\nname = {}\nalpha_seconds = {}\nbytes_per_second = {}\nall_reduce_bytes_per_second = {}\n"
-        "gamma_seconds_per_byte = {}\n"
-        "slowdown = {}\nloss = {}\nresend_seconds = {}\n\n",
-        in_quotes(link.name), number_text(link.alpha_seconds), number_text(link.bytes_per_second),
-        number_text(link.all_reduce_bytes_per_second), number_text(link.gamma_seconds_per_byte), number_text(link.slowdown), number_text(link.loss),
-        number_text(link.resend_seconds));
+    lines.text += "\n[[link]]\n";
+    link_keys(lines, link);
   }
-  return text;
+  return lines.text;
 }
 
 }  // namespace trireme

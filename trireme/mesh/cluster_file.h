@@ -23,6 +23,6 @@ std::string to_toml(const Cluster& cluster);
 // Those that come with Trireme, by name; and one's text, with what is known of its figures. "" when there is
 // none.
 std::vector<std::string> shipped_clusters();
-std::string_view shipped_cluster(std::string_view name);
+std::string shipped_cluster(std::string_view name);
 
 }  // namespace trireme

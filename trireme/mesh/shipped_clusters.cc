@@ -9,11 +9,54 @@ namespace trireme {
 namespace {
 
 struct Shipped {
-  std::string_view name, toml;
+  std::string_view name;
+  std::vector<std::string_view> toml;  // in parts, of which some are of several clusters
 };
 
-constexpr Shipped kShipped[] = {
-    {"v100", R"(
+// H100 and H200 differ in their memory alone.
+constexpr std::string_view kHopper = R"(launch_seconds = 4e-6
+offload_bytes_per_second = 50e9
+watts = 700
+# maker's, dense; the best product measured on an H200 has 790e12 in bf16
+flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12, tf32 = 494e12}
+# attention: 307 and 210 TFLOP/s, forward and backward, measured on an H200
+ops = {adam = 0.4, adam_rounded = 0.4, attention = 0.47, attention_grad = 0.32, attention_packed = 0.47, attention_packed_grad = 0.32}
+[device.products]  # measured on an H200 with cuBLAS, sustained
+m = [1024, 4096, 16384]
+n = [1024, 4096, 16384]
+k = [64, 256, 1024, 4096, 16384]
+efficiency = [0.04, 0.12, 0.25, 0.43, 0.65,
+              0.11, 0.3, 0.55, 0.71, 0.71,
+              0.15, 0.4, 0.63, 0.71, 0.71,
+              0.11, 0.3, 0.55, 0.71, 0.71,
+              0.14, 0.38, 0.6, 0.71, 0.71,
+              0.18, 0.45, 0.65, 0.71, 0.71,
+              0.15, 0.4, 0.63, 0.71, 0.71,
+              0.18, 0.45, 0.65, 0.71, 0.71,
+              0.2, 0.52, 0.71, 0.71, 0.7]
+
+)";
+constexpr std::string_view kHopperHosts = R"(devices = 8
+inside = "nvlink"
+across = "infiniband"
+cards = 8
+levels_at_once = true
+
+[[link]]
+name = "nvlink"
+alpha_seconds = 3e-6
+bytes_per_second = 345e9             # bus bandwidth of NCCL's all_gather by 8 H100
+all_reduce_bytes_per_second = 467e9  # of its all_reduce, because switches add (NVLS)
+slowdown = 0.2                       # NCCL's kernels keep 24 to 32 of 132 multiprocessors
+
+[[link]]
+name = "infiniband"
+alpha_seconds = 8e-6
+bytes_per_second = 42e9  # of the maker's 50e9, nearly the share that a100 has of its 25e9
+)";
+
+const Shipped kShipped[] = {
+    {"v100", {R"(
 name = "V100 p3.16xlarge"
 source = "makers' figures; efficiencies as of a100, not fitted to any run"
 
@@ -46,8 +89,8 @@ bytes_per_second = 75e9
 name = "ethernet"
 alpha_seconds = 30e-6
 bytes_per_second = 2.8e9
-)"},
-    {"a100", R"(
+)"}},
+    {"a100", {R"(
 name = "DGX A100"
 source = "makers' figures; efficiencies are one calibration, docs/simulator_experiments.md"
 
@@ -92,8 +135,9 @@ bytes_per_second = 235e9
 name = "infiniband"
 alpha_seconds = 8e-6
 bytes_per_second = 20e9
-)"},
-    {"h100", R"(
+)"}},
+    {"h100",
+     {R"(
 name = "HGX H100"
 source = "maker's figures, and what was measured, as the comments say; other efficiencies as of a100; not fitted to any run"
 
@@ -101,48 +145,13 @@ source = "maker's figures, and what was measured, as the comments say; other eff
 name = "h100"
 memory_bytes = 80e9
 bytes_per_second = 3.0e12  # the maker says 3.35e12; the share of it that an H200 reaches
-launch_seconds = 4e-6
-offload_bytes_per_second = 50e9
-watts = 700
-# maker's, dense; the best product measured on an H200 has 790e12 in bf16
-flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12, tf32 = 494e12}
-# attention: 307 and 210 TFLOP/s, forward and backward, measured on an H200
-ops = {adam = 0.4, adam_rounded = 0.4, attention = 0.47, attention_grad = 0.32, attention_packed = 0.47, attention_packed_grad = 0.32}
-[device.products]  # measured on an H200 with cuBLAS, sustained
-m = [1024, 4096, 16384]
-n = [1024, 4096, 16384]
-k = [64, 256, 1024, 4096, 16384]
-efficiency = [0.04, 0.12, 0.25, 0.43, 0.65,
-              0.11, 0.3, 0.55, 0.71, 0.71,
-              0.15, 0.4, 0.63, 0.71, 0.71,
-              0.11, 0.3, 0.55, 0.71, 0.71,
-              0.14, 0.38, 0.6, 0.71, 0.71,
-              0.18, 0.45, 0.65, 0.71, 0.71,
-              0.15, 0.4, 0.63, 0.71, 0.71,
-              0.18, 0.45, 0.65, 0.71, 0.71,
-              0.2, 0.52, 0.71, 0.71, 0.7]
-
-[[host]]
+)",
+      kHopper, R"([[host]]
 device = "h100"
-devices = 8
-inside = "nvlink"
-across = "infiniband"
-cards = 8
-levels_at_once = true
-
-[[link]]
-name = "nvlink"
-alpha_seconds = 3e-6
-bytes_per_second = 345e9             # bus bandwidth of NCCL's all_gather by 8 H100
-all_reduce_bytes_per_second = 467e9  # of its all_reduce, because switches add (NVLS)
-slowdown = 0.2                       # NCCL's kernels keep 24 to 32 of 132 multiprocessors
-
-[[link]]
-name = "infiniband"
-alpha_seconds = 8e-6
-bytes_per_second = 42e9  # of the maker's 50e9, nearly the share that a100 has of its 25e9
-)"},
-    {"h200", R"(
+)",
+      kHopperHosts}},
+    {"h200",
+     {R"(
 name = "HGX H200"
 source = "maker's figures, and what was measured, as the comments say; other efficiencies as of a100; not fitted to any run"
 
@@ -150,47 +159,11 @@ source = "maker's figures, and what was measured, as the comments say; other eff
 name = "h200"
 memory_bytes = 141e9
 bytes_per_second = 4.3e12  # measured in copies; the maker says 4.8e12
-launch_seconds = 4e-6
-offload_bytes_per_second = 50e9
-watts = 700
-# maker's, dense; the best product measured on an H200 has 790e12 in bf16
-flops_per_second = {bf16 = 989e12, f16 = 989e12, f32 = 67e12, tf32 = 494e12}
-# attention: 307 and 210 TFLOP/s, forward and backward, measured on an H200
-ops = {adam = 0.4, adam_rounded = 0.4, attention = 0.47, attention_grad = 0.32, attention_packed = 0.47, attention_packed_grad = 0.32}
-[device.products]  # measured on an H200 with cuBLAS, sustained
-m = [1024, 4096, 16384]
-n = [1024, 4096, 16384]
-k = [64, 256, 1024, 4096, 16384]
-efficiency = [0.04, 0.12, 0.25, 0.43, 0.65,
-              0.11, 0.3, 0.55, 0.71, 0.71,
-              0.15, 0.4, 0.63, 0.71, 0.71,
-              0.11, 0.3, 0.55, 0.71, 0.71,
-              0.14, 0.38, 0.6, 0.71, 0.71,
-              0.18, 0.45, 0.65, 0.71, 0.71,
-              0.15, 0.4, 0.63, 0.71, 0.71,
-              0.18, 0.45, 0.65, 0.71, 0.71,
-              0.2, 0.52, 0.71, 0.71, 0.7]
-
-[[host]]
+)",
+      kHopper, R"([[host]]
 device = "h200"
-devices = 8
-inside = "nvlink"
-across = "infiniband"
-cards = 8
-levels_at_once = true
-
-[[link]]
-name = "nvlink"
-alpha_seconds = 3e-6
-bytes_per_second = 345e9             # bus bandwidth of NCCL's all_gather by 8 H100
-all_reduce_bytes_per_second = 467e9  # of its all_reduce, because switches add (NVLS)
-slowdown = 0.2                       # NCCL's kernels keep 24 to 32 of 132 multiprocessors
-
-[[link]]
-name = "infiniband"
-alpha_seconds = 8e-6
-bytes_per_second = 42e9  # of the maker's 50e9, nearly the share that a100 has of its 25e9
-)"},
+)",
+      kHopperHosts}},
 };
 
 }  // namespace
@@ -201,9 +174,12 @@ std::vector<std::string> shipped_clusters() {
   return names;
 }
 
-std::string_view shipped_cluster(std::string_view name) {
+std::string shipped_cluster(std::string_view name) {
   const auto* found = std::ranges::find(kShipped, name, &Shipped::name);
-  return found == std::end(kShipped) ? "" : found->toml.substr(1);  // without the first line, which is empty
+  if (found == std::end(kShipped)) return "";
+  std::string toml;
+  for (const std::string_view part : found->toml) toml += part;
+  return toml.substr(1);  // without the first line, which is empty
 }
 
 }  // namespace trireme

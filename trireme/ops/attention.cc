@@ -64,11 +64,7 @@ double packed_products(const OpInstance& op, const IndexRule& rule, int qkv, dou
 void add_attention(OpTable& table) {
   table.add(
       {.name = "attention",
-       .index =
-           [](const OpInstance& op) {
-             return rule(op, "q[b t g r d] k[b s g d] v[b s g d] -> o[b t g r d] lse[b g r t]"_rule)
-                 .whole("s d");
-           },
+       .index = written<"q[b t g r d] k[b s g d] v[b s g d] -> o[b t g r d] lse[b g r t]", "s d">,
        .outputs = {kFormat, kF32},
        .numbers = {"scale"},
        .gradient =
@@ -82,13 +78,9 @@ void add_attention(OpTable& table) {
        .heads = "g"});
   table.add(
       {.name = "attention_grad",
-       .index =
-           [](const OpInstance& op) {
-             return rule(op,
-                         "do[b t g r d] q[b t g r d] k[b s g d] v[b s g d] o[b t g r d] lse[b g r t] "
-                         "-> dq[b t g r d] dk[b s g d] dv[b s g d]"_rule)
-                 .whole("s d");
-           },
+       .index = written<"do[b t g r d] q[b t g r d] k[b s g d] v[b s g d] o[b t g r d] lse[b g r t] "
+                        "-> dq[b t g r d] dk[b s g d] dv[b s g d]",
+                        "s d">,
        .inputs = {kFormat, kFormat, kFormat, kFormat, kFormat, kF32},
        .numbers = {"scale"},
        .gradient = kBackwardOp,
@@ -98,11 +90,7 @@ void add_attention(OpTable& table) {
        .heads = "g"});
   // Keys and values of a whole sequence of which so far only the first are known.
   table.add({.name = "attention_at",
-             .index =
-                 [](const OpInstance& op) {
-                   return rule(op, "q[b t g r d] k[b s g d] v[b s g d] position[] -> o[b t g r d]"_rule)
-                       .whole("t s d");
-                 },
+             .index = written<"q[b t g r d] k[b s g d] v[b s g d] position[] -> o[b t g r d]", "t s d">,
              .inputs = {kFormat, kFormat, kFormat, DTypeRule::kI32},
              .numbers = {"scale"},
              .gradient = kGeneratingOp,

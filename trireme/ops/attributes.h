@@ -1,5 +1,5 @@
-// Which attributes an op of a model may be given. One that is misspelt would otherwise be passed over, and
-// its default taken.
+// Which attributes an op of a model may be given. A misspelt one would otherwise be ignored and its
+// default taken.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// Throws an Error where an op has no attribute of this name, with the nearest one that it has. Knows the ops
-// that models are made of; others, which passes put in, it lets pass.
+// Throws an Error where an op has no attribute of this name, with the nearest one that it has. Checks the ops
+// that models are made of, and not those that passes add.
 void check_attributes(std::string_view op, const Attrs& attrs);
 
 // Whether it knows the op.

@@ -10,10 +10,6 @@ namespace {
 
 using enum DTypeRule;
 
-double batch_norm_flops(const OpInstance& op, const IndexRule&) {
-  return 8.0 * static_cast<double>(op.shape(0).elements());
-}
-
 // The rows as (g m): g groups of m.
 IndexRule grouped(const OpInstance& op, const WrittenRule& written) {
   const int64_t groups = op.attrs.integer("groups", 1);
@@ -138,44 +134,36 @@ void add_nhwc(OpTable& table) {
              .outputs = {kFormat, kF32, kF32, kF32, kF32},
              .numbers = {"eps"},
              .gradient = kDeviceOp,
-             .flops = batch_norm_flops});
+             .flops = flops_per_element<8>});
   table.add({.name = "batch_norm_nhwc_grad",
              .index = nhwc_grad_rule,
              .inputs = {kFormat, kFormat, kFormat, kF32, kF32, kFormat, kFormat},
              .gradient = kDeviceOp,
-             .flops = batch_norm_flops});
+             .flops = flops_per_element<8>});
 }
 
 void add_parts(OpTable& table) {
   table.add({.name = "channel_sum",
-             .index = [](const OpInstance& op) { return rule(op, "x[n c s…] -> sum[c]"_rule); },
+             .index = written<"x[n c s…] -> sum[c]">,
              .outputs = {kF32},
              .gradient = kExpandedOp});
   table.add({.name = "channel_squares",
-             .index = [](const OpInstance& op) { return rule(op, "x[n c s…] mean[c] -> squares[c]"_rule); },
+             .index = written<"x[n c s…] mean[c] -> squares[c]">,
              .inputs = {kFormat, kF32},
              .outputs = {kF32},
              .gradient = kExpandedOp});
   table.add({.name = "batch_norm_grad_sums",
-             .index =
-                 [](const OpInstance& op) {
-                   return rule(op, "dy[n c s…] x[n c s…] mean[c] rstd[c] -> dgain[c] dbias[c]"_rule);
-                 },
+             .index = written<"dy[n c s…] x[n c s…] mean[c] rstd[c] -> dgain[c] dbias[c]">,
              .inputs = {kFormat, kFormat, kF32, kF32},
              .outputs = {kF32, kF32},
              .gradient = kExpandedOp,
-             .flops = batch_norm_flops});
+             .flops = flops_per_element<8>});
   table.add({.name = "batch_norm_grad_input",
-             .index =
-                 [](const OpInstance& op) {
-                   return rule(
-                       op,
-                       "dy[n c s…] x[n c s…] gain[c] mean[c] rstd[c] dgain[c] dbias[c] -> dx[n c s…]"_rule);
-                 },
+             .index = written<"dy[n c s…] x[n c s…] gain[c] mean[c] rstd[c] dgain[c] dbias[c] -> dx[n c s…]">,
              .inputs = {kFormat, kFormat, kFormat, kF32, kF32, kF32, kF32},
              .numbers = {"count"},
              .gradient = kExpandedOp,
-             .flops = batch_norm_flops});
+             .flops = flops_per_element<8>});
 }
 
 }  // namespace
@@ -199,7 +187,7 @@ void add_batch_norm(OpTable& table) {
                    gradients.resize(5, kNoValue);
                    return gradients;
                  },
-             .flops = batch_norm_flops,
+             .flops = flops_per_element<8>,
              .expand = expand_batch_norm,
              .localize = localize_groups,
              .localizes = OpRecord::Localizes::kExtents,
@@ -213,20 +201,17 @@ void add_batch_norm(OpTable& table) {
                  },
              .inputs = {kFormat, kFormat, kFormat, kF32, kF32},
              .gradient = kBackwardOp,
-             .flops = batch_norm_flops,
+             .flops = flops_per_element<8>,
              .expand = expand_grad,
              .localize = localize_groups,
              .localizes = OpRecord::Localizes::kExtents,
              .channels_last = {"batch_norm_nhwc_grad"}});
   table.add({.name = "batch_norm_inference",
-             .index =
-                 [](const OpInstance& op) {
-                   return rule(op, "x[n c s…] gain[c] bias[c] mean[c] var[c] -> y[n c s…]"_rule);
-                 },
+             .index = written<"x[n c s…] gain[c] bias[c] mean[c] var[c] -> y[n c s…]">,
              .inputs = {kFormat, kFormat, kFormat, kF32, kF32},
              .numbers = {"eps"},
              .gradient = NotDifferentiable{"used in evaluation only"},
-             .flops = batch_norm_flops});
+             .flops = flops_per_element<8>});
   add_parts(table);
   add_nhwc(table);
 }

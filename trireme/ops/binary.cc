@@ -55,7 +55,7 @@ void add_binary(OpTable& table) {
              .outputs = {DTypeRule::kU8},
              .gradient = NotDifferentiable{"the result is a truth value"}});
   table.add({.name = "select",
-             .index = [](const OpInstance& op) { return rule(op, "c[i…] a[i…] b[i…] -> y[i…]"_rule); },
+             .index = written<"c[i…] a[i…] b[i…] -> y[i…]">,
              .inputs = {DTypeRule::kU8},
              .gradient =
                  [](G& g) {

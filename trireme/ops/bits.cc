@@ -5,6 +5,8 @@
 namespace trireme {
 namespace {
 
+using enum DTypeRule;
+
 int64_t bytes_for(int64_t bits) {
   return (bits + 7) / 8;
 }
@@ -55,31 +57,11 @@ IndexRule one_bit_unpack_rule(const OpInstance& op) {
 }  // namespace
 
 void add_bits(OpTable& table) {
-  table.add({.name = "sign_pack",
-             .index = sign_pack_rule,
-             .inputs = {DTypeRule::kF32},
-             .outputs = {DTypeRule::kU8},
-             .gradient = kExchangeOp});
-  table.add({.name = "sign_vote",
-             .index = [](const OpInstance& op) { return rule(op, "bits[p m] -> votes[m]"_rule).whole("p"); },
-             .inputs = {DTypeRule::kU8},
-             .outputs = {DTypeRule::kU8},
-             .gradient = kExchangeOp});
-  table.add({.name = "sign_unpack",
-             .index = sign_unpack_rule,
-             .inputs = {DTypeRule::kU8, DTypeRule::kF32},
-             .outputs = {DTypeRule::kF32},
-             .gradient = kExchangeOp});
-  table.add({.name = "one_bit_pack",
-             .index = one_bit_pack_rule,
-             .inputs = {DTypeRule::kF32},
-             .outputs = {DTypeRule::kU8, DTypeRule::kF32},
-             .gradient = kExchangeOp});
-  table.add({.name = "one_bit_unpack",
-             .index = one_bit_unpack_rule,
-             .inputs = {DTypeRule::kU8, DTypeRule::kF32},
-             .outputs = {DTypeRule::kF32},
-             .gradient = kExchangeOp});
+  add_exchange_op(table, "sign_pack", sign_pack_rule, {kF32}, {kU8});
+  add_exchange_op(table, "sign_vote", written<"bits[p m] -> votes[m]", "p">, {kU8}, {kU8});
+  add_exchange_op(table, "sign_unpack", sign_unpack_rule, {kU8, kF32}, {kF32});
+  add_exchange_op(table, "one_bit_pack", one_bit_pack_rule, {kF32}, {kU8, kF32});
+  add_exchange_op(table, "one_bit_unpack", one_bit_unpack_rule, {kU8, kF32}, {kF32});
 }
 
 }  // namespace trireme

@@ -56,7 +56,7 @@ inline OpRecord collective_record(std::string_view name, OpRecord::Collective co
   return {.name = name,
           .index = index,
           .gradient = NotDifferentiable{"put in by the partition pass, which runs after autodiff"},
-          .flops = [](const OpInstance&, const IndexRule&) { return 0.0; },
+          .flops = no_flops,
           .collective = collective};
 }
 

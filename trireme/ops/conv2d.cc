@@ -138,9 +138,19 @@ IndexRule nhwc_weight_rule(const OpInstance& op) {
   return nhwc_rule(op, weight_rule, "dy[n y' x' o] x[n y x c] -> dw[o i j c]"_rule, "i", "j");
 }
 
-// Multiply-adds: each output element meets one filter of one group.
-double conv_flops(int64_t outputs, int64_t channels, int64_t i, int64_t j) {
-  return 2.0 * static_cast<double>(outputs) * static_cast<double>(channels * i * j);
+// Multiply-adds: each element of an output meets one filter of one group. In either order of dims all but the
+// first of `weights` are a filter's.
+double conv_flops(const Shape& outputs, const Shape& weights) {
+  return 2.0 * static_cast<double>(outputs.elements()) * static_cast<double>(weights.elements(1, 4));
+}
+double forward_flops(const OpInstance& op, const IndexRule& r) {
+  return conv_flops(r.output_shape(0), op.shape(1));
+}
+double input_flops(const OpInstance& op, const IndexRule&) {
+  return conv_flops(op.shape(0), op.shape(1));
+}
+double weight_flops(const OpInstance& op, const IndexRule& r) {
+  return conv_flops(op.shape(0), r.output_shape(0));
 }
 
 }  // namespace
@@ -160,51 +170,28 @@ void add_conv2d(OpTable& table) {
                                                         with(g.attrs(), {{"kernel", kernel}}))
                                                  : kNoValue};
                  },
-             .flops =
-                 [](const OpInstance& op, const IndexRule& r) {
-                   const Shape& w = op.shape(1);
-                   return conv_flops(r.output_shape(0).elements(), w[1], w[2], w[3]);
-                 },
+             .flops = forward_flops,
              .channels_last = {"conv2d_nhwc", Last::Makes::kImages, Last::When::kAlways}});
   table.add({.name = "conv2d_grad_input",
              .index = input_rule,
              .gradient = kBackwardOp,
-             .flops =
-                 [](const OpInstance& op, const IndexRule&) {
-                   const Shape& w = op.shape(1);
-                   return conv_flops(op.shape(0).elements(), w[1], w[2], w[3]);
-                 },
+             .flops = input_flops,
              .channels_last = {"conv2d_nhwc_grad_input", Last::Makes::kImages, Last::When::kAlways}});
   table.add({.name = "conv2d_grad_weight",
              .index = weight_rule,
              .gradient = kBackwardOp,
-             .flops =
-                 [](const OpInstance& op, const IndexRule& r) {
-                   const Shape dw = r.output_shape(0);
-                   return conv_flops(op.shape(0).elements(), dw[1], dw[2], dw[3]);
-                 },
+             .flops = weight_flops,
              .channels_last = {"conv2d_nhwc_grad_weight", Last::Makes::kWeights, Last::When::kAlways}});
-  table.add({.name = "conv2d_nhwc",
-             .index = nhwc_forward_rule,
-             .gradient = kDeviceOp,
-             .flops = [](const OpInstance& op, const IndexRule& r) {
-               const Shape& w = op.shape(1);
-               return conv_flops(r.output_shape(0).elements(), w[1], w[2], w[3]);
-             }});
+  table.add(
+      {.name = "conv2d_nhwc", .index = nhwc_forward_rule, .gradient = kDeviceOp, .flops = forward_flops});
   table.add({.name = "conv2d_nhwc_grad_input",
              .index = nhwc_input_rule,
              .gradient = kDeviceOp,
-             .flops = [](const OpInstance& op, const IndexRule&) {
-               const Shape& w = op.shape(1);
-               return conv_flops(op.shape(0).elements(), w[1], w[2], w[3]);
-             }});
+             .flops = input_flops});
   table.add({.name = "conv2d_nhwc_grad_weight",
              .index = nhwc_weight_rule,
              .gradient = kDeviceOp,
-             .flops = [](const OpInstance& op, const IndexRule& r) {
-               const Shape dw = r.output_shape(0);
-               return conv_flops(op.shape(0).elements(), dw[1], dw[2], dw[3]);
-             }});
+             .flops = weight_flops});
 }
 
 }  // namespace trireme

@@ -38,10 +38,7 @@ std::vector<ValueId> expand_cross_entropy(Builder& b, const std::vector<ValueId>
 
 void add_cross_entropy(OpTable& table) {
   table.add({.name = "cross_entropy",
-             .index =
-                 [](const OpInstance& op) {
-                   return rule(op, "logits[b… v] targets[b…] -> loss[] count[] lse[b…]"_rule).whole("v");
-                 },
+             .index = written<"logits[b… v] targets[b…] -> loss[] count[] lse[b…]", "v">,
              .inputs = {kFormat, kI32},
              .outputs = {kF32, kF32, kF32},
              .gradient =
@@ -52,42 +49,27 @@ void add_cross_entropy(OpTable& table) {
              .flops = cross_entropy_flops,
              .expand = expand_cross_entropy});
   table.add({.name = "cross_entropy_sums",
-             .index =
-                 [](const OpInstance& op) {
-                   return rule(op,
-                               "logits[b… v] targets[b…] largest[b…] -> exponentials[b…] expected[b…]"_rule);
-                 },
+             .index = written<"logits[b… v] targets[b…] largest[b…] -> exponentials[b…] expected[b…]">,
              .inputs = {kFormat, kI32, kFormat},
              .outputs = {kF32, kF32},
              .gradient = kExpandedOp,
              .flops = cross_entropy_flops,
              .localize = localize_classes});
   table.add({.name = "cross_entropy_total",
-             .index =
-                 [](const OpInstance& op) {
-                   return rule(op,
-                               "largest[b…] exponentials[b…] expected[b…] targets[b…] -> loss[] count[] "
-                               "lse[b…]"_rule);
-                 },
+             .index = written<"largest[b…] exponentials[b…] expected[b…] targets[b…] -> loss[] count[] "
+                              "lse[b…]">,
              .inputs = {kFormat, kF32, kF32, kI32},
              .outputs = {kF32, kF32, kF32},
              .gradient = kExpandedOp});
   table.add({.name = "cross_entropy_grad",
-             .index =
-                 [](const OpInstance& op) {
-                   return rule(op, "dloss[] logits[b… v] targets[b…] lse[b…] -> dlogits[b… v]"_rule);
-                 },
+             .index = written<"dloss[] logits[b… v] targets[b…] lse[b…] -> dlogits[b… v]">,
              .inputs = {kF32, kFormat, kI32, kF32},
              .gradient = kBackwardOp,
              .flops = cross_entropy_flops,
              .in_place = {{0, 1}},
              .localize = localize_classes});
   table.add({.name = "cross_entropy_with_grad",
-             .index =
-                 [](const OpInstance& op) {
-                   return rule(op, "logits[b… v] targets[b…] dloss[] -> dlogits[b… v] loss[] count[]"_rule)
-                       .whole("v");
-                 },
+             .index = written<"logits[b… v] targets[b…] dloss[] -> dlogits[b… v] loss[] count[]", "v">,
              .inputs = {kFormat, kI32, kF32},
              .outputs = {kFormat, kF32, kF32},
              .gradient = kFusedOp,

@@ -84,10 +84,7 @@ void add_dispatch(OpTable& table) {
              .flops = row_flops,
              .localize = localize});
   table.add({.name = "slot_products",
-             .index =
-                 [](const OpInstance& op) {
-                   return rule(op, "x[g s m] d[e g c m] at[g s k] -> p[g s k]"_rule).whole("k c");
-                 },
+             .index = written<"x[g s m] d[e g c m] at[g s k] -> p[g s k]", "k c">,
              .inputs = {kFormat, kFormat, kI32},
              .outputs = {kF32},
              .gradient = kBackwardOp,

@@ -4,9 +4,8 @@
 namespace trireme {
 
 void add_embedding(OpTable& table) {
-  const auto no_flops = [](const OpInstance&, const IndexRule&) { return 0.0; };
   table.add({.name = "embedding",
-             .index = [](const OpInstance& op) { return rule(op, "table[v h] ids[b…] -> y[b… h]"_rule); },
+             .index = written<"table[v h] ids[b…] -> y[b… h]">,
              .inputs = {DTypeRule::kFormat, DTypeRule::kI32},
              .gradient =
                  [](GradBuilder& g) {

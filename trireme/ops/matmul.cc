@@ -38,6 +38,10 @@ IndexRule matmul_rule(const OpInstance& op) {
   return result;
 }
 
+double multiply_adds(const OpInstance&, const IndexRule& rule) {
+  return 2.0 * rule.volume();
+}
+
 ValueId transposed(GradBuilder& g, ValueId value) {
   std::vector<int64_t> perm(g.shape(value).rank());
   std::iota(perm.begin(), perm.end(), int64_t{0});
@@ -96,7 +100,7 @@ void add_matmul(OpTable& table) {
              .inputs = {DTypeRule::kFormat, DTypeRule::kFormat, DTypeRule::kF32},
              .outputs = {DTypeRule::kF32},
              .gradient = kDeviceOp,
-             .flops = [](const OpInstance&, const IndexRule& r) { return 2.0 * r.volume(); },
+             .flops = multiply_adds,
              .in_place = {{0, 2}}});
   table.add({.name = "matmul_gelu_grad",
              .index =
@@ -108,7 +112,7 @@ void add_matmul(OpTable& table) {
                        .whole("k");
                  },
              .gradient = kFusedOp,
-             .flops = [](const OpInstance&, const IndexRule& r) { return 2.0 * r.volume(); }});
+             .flops = multiply_adds});
   // In f32 whatever the precision: of routers, whose choices rounding would turn over.
   table.add({.name = "matmul_f32",
              .index =
@@ -119,7 +123,7 @@ void add_matmul(OpTable& table) {
              .inputs = {DTypeRule::kF32, DTypeRule::kF32},
              .outputs = {DTypeRule::kF32},
              .gradient = matmul_gradient,
-             .flops = [](const OpInstance&, const IndexRule& r) { return 2.0 * r.volume(); }});
+             .flops = multiply_adds});
   table.add({.name = "matmul",
              .index = matmul_rule,
              .gradient =
@@ -128,7 +132,7 @@ void add_matmul(OpTable& table) {
                      throw_error("[matmul] an epilogue is {}", kFusedOp.reason);
                    return matmul_gradient(g);
                  },
-             .flops = [](const OpInstance&, const IndexRule& r) { return 2.0 * r.volume(); }});
+             .flops = multiply_adds});
 }
 
 }  // namespace trireme

@@ -5,9 +5,6 @@
 namespace trireme {
 
 void add_optimizer(OpTable& table) {
-  const auto flops = [](const OpInstance& op, const IndexRule&) {
-    return 12.0 * static_cast<double>(op.shape(0).elements());
-  };
   constexpr size_t kGradient = 1;  // the second input of those that take one
   const auto add = [&](std::string_view name, IndexRule (*index)(const OpInstance&),
                        std::vector<InPlace> in_place, std::vector<std::string_view> numbers,
@@ -16,49 +13,32 @@ void add_optimizer(OpTable& table) {
                     .index = index,
                     .numbers = std::move(numbers),
                     .gradient = kUpdateOp,
-                    .flops = flops,
+                    .flops = flops_per_element<12>,
                     .in_place = std::move(in_place)};
     record.inputs.assign(8, DTypeRule::kF32);
     record.inputs[kGradient] = gradient;
     record.outputs.assign(3, DTypeRule::kF32);
     table.add(std::move(record));
   };
-  add("sgd", [](const OpInstance& op) { return rule(op, "w[i…] g[i…] lr[] scale[] -> w'[i…]"_rule); },
-      {{0, 0}}, {}, DTypeRule::kFormat);
-  add("momentum",
-      [](const OpInstance& op) { return rule(op, "w[i…] g[i…] u[i…] lr[] scale[] -> w'[i…] u'[i…]"_rule); },
-      {{0, 0}, {1, 2}}, {"momentum"}, DTypeRule::kFormat);
-  add("adam",
-      [](const OpInstance& op) {
-        return rule(op, "w[i…] g[i…] m[i…] v[i…] lr[] scale[] step[] -> w'[i…] m'[i…] v'[i…]"_rule);
-      },
+  add("sgd", written<"w[i…] g[i…] lr[] scale[] -> w'[i…]">, {{0, 0}}, {}, DTypeRule::kFormat);
+  add("momentum", written<"w[i…] g[i…] u[i…] lr[] scale[] -> w'[i…] u'[i…]">, {{0, 0}, {1, 2}}, {"momentum"},
+      DTypeRule::kFormat);
+  add("adam", written<"w[i…] g[i…] m[i…] v[i…] lr[] scale[] step[] -> w'[i…] m'[i…] v'[i…]">,
       {{0, 0}, {1, 2}, {2, 3}}, {"beta1", "beta2", "eps", "weight_decay"}, DTypeRule::kFormat);
   // And the new weight in the gradient's format, for training that keeps weights and gradients in 16 bits.
   {
     OpRecord rounded = table.at("adam");
     rounded.name = "adam_rounded";
-    rounded.index = [](const OpInstance& op) {
-      return rule(op, "w[i…] g[i…] m[i…] v[i…] lr[] scale[] step[] -> w'[i…] m'[i…] v'[i…] h[i…]"_rule);
-    };
+    rounded.index = written<"w[i…] g[i…] m[i…] v[i…] lr[] scale[] step[] -> w'[i…] m'[i…] v'[i…] h[i…]">;
     rounded.outputs.push_back(DTypeRule::kFormat);
     table.add(std::move(rounded));
   }
-  add("lars",
-      [](const OpInstance& op) {
-        return rule(op, "w[i…] g[i…] u[i…] w_sq[] g_sq[] lr[] scale[] -> w'[i…] u'[i…]"_rule);
-      },
-      {{0, 0}, {1, 2}}, {"momentum", "weight_decay", "trust"}, DTypeRule::kFormat);
-  add("lamb_direction",
-      [](const OpInstance& op) {
-        return rule(op, "w[i…] g[i…] m[i…] v[i…] scale[] step[] -> r[i…] m'[i…] v'[i…]"_rule);
-      },
+  add("lars", written<"w[i…] g[i…] u[i…] w_sq[] g_sq[] lr[] scale[] -> w'[i…] u'[i…]">, {{0, 0}, {1, 2}},
+      {"momentum", "weight_decay", "trust"}, DTypeRule::kFormat);
+  add("lamb_direction", written<"w[i…] g[i…] m[i…] v[i…] scale[] step[] -> r[i…] m'[i…] v'[i…]">,
       {{1, 2}, {2, 3}}, {"beta1", "beta2", "eps", "weight_decay"}, DTypeRule::kFormat);
-  add("lamb_apply",
-      [](const OpInstance& op) { return rule(op, "w[i…] r[i…] w_sq[] r_sq[] lr[] scale[] -> w'[i…]"_rule); },
-      {{0, 0}}, {});
-  add("gradient_scale",
-      [](const OpInstance& op) { return rule(op, "g_sq[] count[] loss_scale[] -> scale[] norm[]"_rule); }, {},
-      {});
+  add("lamb_apply", written<"w[i…] r[i…] w_sq[] r_sq[] lr[] scale[] -> w'[i…]">, {{0, 0}}, {});
+  add("gradient_scale", written<"g_sq[] count[] loss_scale[] -> scale[] norm[]">, {}, {});
 }
 
 }  // namespace trireme

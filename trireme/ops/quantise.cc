@@ -7,6 +7,8 @@
 namespace trireme {
 namespace {
 
+using enum DTypeRule;
+
 constexpr int64_t kCodesPerByte = 4;  // of two bits
 
 int64_t parts(int64_t count, int64_t size) {
@@ -61,34 +63,15 @@ IndexRule dequantise_rule(const OpInstance& op) {
 }  // namespace
 
 void add_quantise(OpTable& table) {
-  table.add({.name = "threshold_pack",
-             .index = [](const OpInstance& op) { return pack_rule(op, "x[n] limit[] -> codes[m]"_rule); },
-             .inputs = {DTypeRule::kF32, DTypeRule::kF32},
-             .outputs = {DTypeRule::kU8},
-             .gradient = kExchangeOp});
-  table.add(
-      {.name = "ternary_pack",
-       .index = [](const OpInstance& op) { return pack_rule(op, "x[n] limit[] step[] -> codes[m]"_rule); },
-       .inputs = {DTypeRule::kF32, DTypeRule::kF32, DTypeRule::kF32},
-       .outputs = {DTypeRule::kU8},
-       .numbers = {"seed", "stream"},
-       .gradient = kExchangeOp});
-  table.add({.name = "ternary_unpack",
-             .index = ternary_unpack_rule,
-             .inputs = {DTypeRule::kU8, DTypeRule::kF32},
-             .outputs = {DTypeRule::kF32},
-             .gradient = kExchangeOp});
-  table.add({.name = "quantise",
-             .index = quantise_rule,
-             .inputs = {DTypeRule::kF32, DTypeRule::kF32},
-             .outputs = {DTypeRule::kU8, DTypeRule::kF32},
-             .numbers = {"seed", "stream"},
-             .gradient = kExchangeOp});
-  table.add({.name = "dequantise",
-             .index = dequantise_rule,
-             .inputs = {DTypeRule::kU8, DTypeRule::kF32},
-             .outputs = {DTypeRule::kF32},
-             .gradient = kExchangeOp});
+  add_exchange_op(table, "threshold_pack",
+                  [](const OpInstance& op) { return pack_rule(op, "x[n] limit[] -> codes[m]"_rule); },
+                  {kF32, kF32}, {kU8});
+  add_exchange_op(table, "ternary_pack",
+                  [](const OpInstance& op) { return pack_rule(op, "x[n] limit[] step[] -> codes[m]"_rule); },
+                  {kF32, kF32, kF32}, {kU8}, {"seed", "stream"});
+  add_exchange_op(table, "ternary_unpack", ternary_unpack_rule, {kU8, kF32}, {kF32});
+  add_exchange_op(table, "quantise", quantise_rule, {kF32, kF32}, {kU8, kF32}, {"seed", "stream"});
+  add_exchange_op(table, "dequantise", dequantise_rule, {kU8, kF32}, {kF32});
 }
 
 }  // namespace trireme

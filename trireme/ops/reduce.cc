@@ -89,7 +89,7 @@ void add_reduce(OpTable& table) {
   // it lies on a mesh as a sum. So it is no function of the value alone: it measures how addends differ. To
   // the partition pass it is linear, since squares of addends are addends of the result.
   table.add({.name = "sum_squares",
-             .index = [](const OpInstance& op) { return rule(op, "x[i…] -> y[]"_rule); },
+             .index = written<"x[i…] -> y[]">,
              .outputs = {DTypeRule::kF32},
              .gradient =
                  [](G& g) {
@@ -97,8 +97,7 @@ void add_reduce(OpTable& table) {
                    const ValueId dy = format == "f32" ? g.dy() : g.op("cast", {g.dy()}, {{"to", format}});
                    return std::vector{g.op("mul", {g.op("affine", {g.in(0)}, {{"scale", 2.0}}), dy})};
                  },
-             .flops = [](const OpInstance& op,
-                         const IndexRule&) { return 2.0 * static_cast<double>(op.shape(0).elements()); },
+             .flops = flops_per_element<2>,
              .linear = [](const OpInstance& op) { return op.attrs.text("of", "") == "addends"; }});
   // The sums of squares of all inputs, added up from the first to the last.
   table.add({.name = "total_squares",

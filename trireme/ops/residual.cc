@@ -6,14 +6,12 @@ namespace trireme {
 
 void add_residual(OpTable& table) {
   const auto add = [&](std::string_view name, IndexRule (*index)(const OpInstance&)) {
-    OpRecord record{.name = name, .index = index, .gradient = kExchangeOp, .in_place = {{0, 0}, {0, 1}}};
-    record.inputs.assign(3, DTypeRule::kF32);
-    record.outputs.assign(1, DTypeRule::kF32);
-    table.add(std::move(record));
+    add_exchange_op(table, name, index, std::vector(3, DTypeRule::kF32), {DTypeRule::kF32}, {},
+                    {{0, 0}, {0, 1}});
   };
-  add("add_scaled", [](const OpInstance& op) { return rule(op, "x[i…] y[i…] s[] -> z[i…]"_rule); });
-  add("residual", [](const OpInstance& op) { return rule(op, "x[i…] sent[i…] s[] -> rest[i…]"_rule); });
-  add("renew", [](const OpInstance& op) { return rule(op, "old[i…] new[i…] scale[] -> y[i…]"_rule); });
+  add("add_scaled", written<"x[i…] y[i…] s[] -> z[i…]">);
+  add("residual", written<"x[i…] sent[i…] s[] -> rest[i…]">);
+  add("renew", written<"old[i…] new[i…] scale[] -> y[i…]">);
 }
 
 }  // namespace trireme

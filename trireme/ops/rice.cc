@@ -6,6 +6,8 @@
 namespace trireme {
 namespace {
 
+using enum DTypeRule;
+
 int64_t rice_bytes_of(const OpInstance& op, int64_t count) {
   const int64_t size = op.attrs.integer("size"), low_bits = op.attrs.integer("low_bits");
   if (count < 0 || size < count || size > (int64_t{1} << 31))
@@ -32,18 +34,8 @@ IndexRule rice_unpack_rule(const OpInstance& op) {
 }  // namespace
 
 void add_rice(OpTable& table) {
-  table.add({.name = "rice_pack",
-             .index = rice_pack_rule,
-             .inputs = {DTypeRule::kI32},
-             .outputs = {DTypeRule::kU8},
-             .numbers = {"size", "low_bits"},
-             .gradient = kExchangeOp});
-  table.add({.name = "rice_unpack",
-             .index = rice_unpack_rule,
-             .inputs = {DTypeRule::kU8},
-             .outputs = {DTypeRule::kI32},
-             .numbers = {"size", "low_bits", "count"},
-             .gradient = kExchangeOp});
+  add_exchange_op(table, "rice_pack", rice_pack_rule, {kI32}, {kU8}, {"size", "low_bits"});
+  add_exchange_op(table, "rice_unpack", rice_unpack_rule, {kU8}, {kI32}, {"size", "low_bits", "count"});
 }
 
 }  // namespace trireme

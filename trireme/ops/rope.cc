@@ -12,10 +12,6 @@ IndexRule rotation(const OpInstance& op, const WrittenRule& written) {
   return r;
 }
 
-double rotation_flops(const OpInstance& op, const IndexRule&) {
-  return 3.0 * static_cast<double>(op.shape(0).elements());
-}
-
 void shift_positions(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t) {
   if (rule.indices[index].name == "t") attrs.set("offset", attrs.integer("offset", 0) + begin);
 }
@@ -32,7 +28,7 @@ void add_rope(OpTable& table) {
              return std::vector{
                  g.op("rope", {g.dy()}, with(g.attrs(), {{"inverse", 1 - g.attrs().integer("inverse", 0)}}))};
            },
-       .flops = rotation_flops,
+       .flops = flops_per_element<3>,
        .localize = shift_positions});
   table.add(
       {.name = "rope_at",
@@ -41,7 +37,7 @@ void add_rope(OpTable& table) {
        .inputs = {DTypeRule::kFormat, DTypeRule::kI32},
        .numbers = {"base"},
        .gradient = kGeneratingOp,
-       .flops = rotation_flops,
+       .flops = flops_per_element<3>,
        .localize = shift_positions});
 }
 

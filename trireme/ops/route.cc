@@ -70,10 +70,6 @@ void localize_slots(Attrs& attrs, const IndexRule& rule, int index, int64_t begi
   attrs.set("offset", attrs.integer("offset", 0) + begin * group);
 }
 
-double balance_flops(const OpInstance& op, const IndexRule&) {
-  return 8.0 * static_cast<double>(op.shape(op.op == "balance" ? 0 : 1).elements());
-}
-
 void check_balance(const OpInstance& op, int count) {
   check_scores(op);
   if (op.shape(count).rank() == 3)
@@ -97,8 +93,7 @@ void add_route(OpTable& table) {
                    gradients[0] = g.op("route_grad", {g.dy(), g.in(0), g.out(1)}, g.attrs());
                    return gradients;
                  },
-             .flops = [](const OpInstance& op,
-                         const IndexRule&) { return 8.0 * static_cast<double>(op.shape(0).elements()); }});
+             .flops = flops_per_element<8>});
   table.add({.name = "route_grad",
              .index =
                  [](const OpInstance& op) {
@@ -108,8 +103,7 @@ void add_route(OpTable& table) {
              .inputs = {kF32, kF32, kI32},
              .outputs = {kF32},
              .gradient = kBackwardOp,
-             .flops = [](const OpInstance& op,
-                         const IndexRule&) { return 8.0 * static_cast<double>(op.shape(1).elements()); }});
+             .flops = flops_per_element<8, 1>});
   table.add({.name = "slots",
              .index = slots_rule,
              .inputs = {kI32, kF32, kI64},
@@ -132,7 +126,7 @@ void add_route(OpTable& table) {
                  [](GradBuilder& g) {
                    return std::vector{g.op("balance_grad", {g.dy(), g.in(0), g.in(1)}, g.attrs()), kNoValue};
                  },
-             .flops = balance_flops});
+             .flops = flops_per_element<8>});
   table.add({.name = "balance_grad",
              .index =
                  [](const OpInstance& op) {
@@ -145,7 +139,7 @@ void add_route(OpTable& table) {
              .outputs = {kF32},
              .numbers = {"alpha", "z"},
              .gradient = kBackwardOp,
-             .flops = balance_flops});
+             .flops = flops_per_element<8, 1>});
 }
 
 }  // namespace trireme

@@ -233,10 +233,6 @@ IndexRule write_at_rule(const OpInstance& op) {
 
 using G = GradBuilder;
 
-double no_work(const OpInstance&, const IndexRule&) {
-  return 0;
-}
-
 // All elements, in another order or shape, or many times over.
 void add_rearrangements(OpTable& table) {
   table.add({.name = "reshape",
@@ -247,7 +243,7 @@ void add_rearrangements(OpTable& table) {
                    return std::vector{g.op("reshape", {g.dy()},
                                            {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}})};
                  },
-             .flops = no_work,
+             .flops = no_flops,
              .memory = OpRecord::Memory::kShared,
              .linear = always_linear,
              .localize = set_output_extent,
@@ -261,7 +257,7 @@ void add_rearrangements(OpTable& table) {
                    for (size_t i = 0; i < perm.size(); ++i) inverse[perm[i]] = static_cast<int64_t>(i);
                    return std::vector{g.op("transpose", {g.dy()}, {{"perm", inverse}})};
                  },
-             .flops = no_work,
+             .flops = no_flops,
              .linear = always_linear});
   table.add({.name = "broadcast",
              .index = broadcast_rule,
@@ -274,7 +270,7 @@ void add_rearrangements(OpTable& table) {
                    }
                    return std::vector{added.empty() ? g.dy() : g.op("sum", {g.dy()}, {{"dims", added}})};
                  },
-             .flops = no_work,
+             .flops = no_flops,
              .linear = always_linear,
              .localize = set_output_extent,
              .localizes = OpRecord::Localizes::kExtents});
@@ -291,7 +287,7 @@ void add_parts_of_tensors(OpTable& table) {
                        g.shape(g.in(0))[static_cast<int>(dim)] - low - g.attrs().integer("size");
                    return std::vector{g.op("pad", {g.dy()}, {{"dim", dim}, {"low", low}, {"high", high}})};
                  },
-             .flops = no_work,
+             .flops = no_flops,
              .linear = always_linear});
   table.add({.name = "split",
              .index = split_rule,
@@ -310,7 +306,7 @@ void add_parts_of_tensors(OpTable& table) {
                    return std::vector{g.op("concat", parts, {{"dim", dim}})};
                  },
              .differentiable = OpRecord::Results::kAll,
-             .flops = no_work,
+             .flops = no_flops,
              .linear = always_linear,
              .localize = localize_split,
              .localizes = OpRecord::Localizes::kExtents});
@@ -330,7 +326,7 @@ void add_parts_of_tensors(OpTable& table) {
                    }
                    return gradients;
                  },
-             .flops = no_work,
+             .flops = no_flops,
              .linear = always_linear});
   table.add({.name = "pad",
              .index = pad_rule,
@@ -342,13 +338,13 @@ void add_parts_of_tensors(OpTable& table) {
                                             {"start", g.attrs().integer("low")},
                                             {"size", g.shape(g.in(0))[static_cast<int>(dim)]}})};
                  },
-             .flops = no_work,
+             .flops = no_flops,
              .linear = always_linear});
   table.add({.name = "write_at",
              .index = write_at_rule,
              .inputs = {DTypeRule::kFormat, DTypeRule::kFormat, DTypeRule::kI32},
              .gradient = kGeneratingOp,
-             .flops = no_work,
+             .flops = no_flops,
              .in_place = {{0, 0}}});
 }
 

@@ -5,6 +5,8 @@
 namespace trireme {
 namespace {
 
+using enum DTypeRule;
+
 IndexRule top_k_rule(const OpInstance& op) {
   const int64_t k = op.attrs.integer("k");
   IndexRule result = rule(op, "x[n] -> values[k] indices[k] rest[n]"_rule).whole("n k").size("k", k);
@@ -24,24 +26,10 @@ IndexRule scatter_add_rule(const OpInstance& op) {
 }  // namespace
 
 void add_sparse(OpTable& table) {
-  table.add({.name = "top_k",
-             .index = top_k_rule,
-             .inputs = {DTypeRule::kF32},
-             .outputs = {DTypeRule::kF32, DTypeRule::kI32, DTypeRule::kF32},
-             .gradient = kExchangeOp,
-             .in_place = {{2, 0}}});
-  table.add({.name = "scatter_add",
-             .index = scatter_add_rule,
-             .inputs = {DTypeRule::kF32, DTypeRule::kI32},
-             .outputs = {DTypeRule::kF32},
-             .gradient = kExchangeOp});
-  table.add(
-      {.name = "clear_at",
-       .index = [](const OpInstance& op) { return rule(op, "x[n] indices[k] -> y[n]"_rule).whole("n k"); },
-       .inputs = {DTypeRule::kF32, DTypeRule::kI32},
-       .outputs = {DTypeRule::kF32},
-       .gradient = kExchangeOp,
-       .in_place = {{0, 0}}});
+  add_exchange_op(table, "top_k", top_k_rule, {kF32}, {kF32, kI32, kF32}, {}, {{2, 0}});
+  add_exchange_op(table, "scatter_add", scatter_add_rule, {kF32, kI32}, {kF32});
+  add_exchange_op(table, "clear_at", written<"x[n] indices[k] -> y[n]", "n k">, {kF32, kI32}, {kF32}, {},
+                  {{0, 0}});
 }
 
 }  // namespace trireme

@@ -9,13 +9,15 @@ namespace trireme {
 const OpTable& ops() {
   static const OpTable table = [] {
     OpTable t;
-    for (auto add : {add_attention,  add_batch_norm,       add_binary,    add_bits,
-                     add_collective, add_collective_start, add_conv2d,    add_cross_entropy,
-                     add_dispatch,   add_dropout,          add_embedding, add_layer_norm,
-                     add_map,        add_matmul,           add_optimizer, add_orthogonalise,
-                     add_pool2d,     add_quantise,         add_reduce,    add_residual,
-                     add_rice,       add_rms_norm,         add_rope,      add_route,
-                     add_shape,      add_softmax,          add_sparse,    add_svd_sample,
+    for (auto add : {add_attention,     add_batch_norm,    add_binary,
+                     add_bits,          add_collective,    add_collective_start,
+                     add_conv2d,        add_cross_entropy, add_dispatch,
+                     add_dropout,       add_embedding,     add_map,
+                     add_matmul,        add_norm,          add_optimizer,
+                     add_orthogonalise, add_pool2d,        add_quantise,
+                     add_reduce,        add_residual,      add_rice,
+                     add_rope,          add_route,         add_shape,
+                     add_softmax,       add_sparse,        add_svd_sample,
                      add_unary}) {
       add(t);
     }
@@ -34,6 +36,18 @@ Shape checked_shape(const OpInstance& op, const std::vector<int64_t>& dims) {
   if (!has_possible_size(shape))
     throw_error("[{}] the shape {} has more than 2^48 elements", op.op, to_string(shape));
   return shape;
+}
+
+void add_exchange_op(OpTable& table, std::string_view name, IndexRule (*index)(const OpInstance&),
+                     std::vector<DTypeRule> inputs, std::vector<DTypeRule> outputs,
+                     std::vector<std::string_view> numbers, std::vector<InPlace> in_place) {
+  table.add({.name = name,
+             .index = index,
+             .inputs = std::move(inputs),
+             .outputs = std::move(outputs),
+             .numbers = std::move(numbers),
+             .gradient = kExchangeOp,
+             .in_place = std::move(in_place)});
 }
 
 std::string index_names(int rank, std::string_view stem) {

@@ -20,6 +20,20 @@ ValueId over_experts(Builder& b, std::string_view op, ValueId x) {
 // The sums of one layer, by role.
 using LayerSums = std::map<OutputRole, ValueId>;
 
+// Models may be the user's.
+void check_sums(const Builder& b, const std::string& layer, const LayerSums& sums) {
+  const auto has = [&](OutputRole role, int rank) {
+    const auto found = sums.find(role);
+    return found != sums.end() && b.shape(found->second).rank() == rank;
+  };
+  const bool vectors = has(OutputRole::kLoad, 1) && has(OutputRole::kImportance, 1);
+  if (!vectors || !has(OutputRole::kDropped, 0) || !has(OutputRole::kObjective, 0))
+    throw_error(
+        "the model tallies some of what a layer with experts has, '{}'; expected load and importance, with a "
+        "number for each expert, and dropped and objective, one number each",
+        layer);
+}
+
 void add_outputs(Builder& b, const std::string& layer, const LayerSums& sums) {
   const ValueId load = sums.at(OutputRole::kLoad), importance = sums.at(OutputRole::kImportance);
   const ValueId choices = over_experts(b, "sum", load);
@@ -99,6 +113,7 @@ void add_tallies(Builder& b, const Tallies& tallies, ValueId scale) {
   }
   for (const std::string& layer : layers) {
     const Builder::Scope scope(b, layer);
+    check_sums(b, layer, sums.at(layer));
     add_outputs(b, layer, sums.at(layer));
     for (const Value& bias : tallies.biases) {
       if (bias.attrs.text(kBalances) == layer) renew(b, bias, sums.at(layer).at(OutputRole::kLoad), scale);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/support/error_of.h"
 #include "trireme/ir/trained.h"
 #include "trireme/ops/table.h"
 #include "trireme/runtime/executor.h"
@@ -75,6 +76,30 @@ TEST_F(ExpertTallies, MoveABiasAgainstTheLoad) {
 
 TEST_F(ExpertTallies, LeaveABiasWhereAStepIsSkipped) {
   EXPECT_THAT(run(std::numeric_limits<float>::quiet_NaN()), ElementsAre(1, 1, 1, 1));
+}
+
+// A model may be the user's.
+Value sum_of(OutputRole role, Shape shape) {
+  return {.name = tally_state_name(tally_name(role, "own")),
+          .type = {DType::f32, std::move(shape)},
+          .kind = Value::Kind::kState,
+          .attrs = {{std::string(kTallies), std::string(name(role))}, {"layer", "own"}}};
+}
+
+std::string refusal(std::vector<Value> sums) {
+  Builder b(ops(), "update");
+  const ValueId scale = b.input("scale", {DType::f32, {}});
+  return error_of([&] { add_tallies(b, {.sums = std::move(sums), .biases = {}}, scale); });
+}
+
+TEST(Tallies, OfAPartOfALayerWithExpertsAreAnError) {
+  const Value load = sum_of(OutputRole::kLoad, {4}), importance = sum_of(OutputRole::kImportance, {4}),
+              dropped = sum_of(OutputRole::kDropped, {}), objective = sum_of(OutputRole::kObjective, {});
+  EXPECT_EQ(refusal({load, importance, dropped, objective}), "no error");
+  for (const std::vector<Value>& some :
+       {std::vector{objective}, std::vector{load, importance, dropped},
+        std::vector{sum_of(OutputRole::kLoad, {}), importance, dropped, objective}})
+    EXPECT_NE(refusal(some).find("tallies some of what a layer with experts has, 'own'"), std::string::npos);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include "trireme/base/error.h"
 #include "trireme/ir/trained.h"
 #include "trireme/ir/verify.h"
-#include "trireme/passes/rewrite.h"
+#include "trireme/passes/prune.h"
 
 namespace trireme {
 namespace {

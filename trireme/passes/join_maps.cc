@@ -9,7 +9,7 @@
 #include "trireme/ir/map_code.h"
 #include "trireme/ir/scope.h"
 #include "trireme/ir/verify.h"
-#include "trireme/passes/rewrite.h"
+#include "trireme/passes/prune.h"
 
 namespace trireme {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "trireme/passes/rewrite.h"
+#include "trireme/passes/prune.h"
 
 namespace trireme {
 

@@ -13,7 +13,7 @@
 namespace trireme {
 
 // Where the weights or gradients of chunks rest in files: how many chunks there are, and which one alone has
-// a parameter. What is not named stays in memory.
+// a parameter. States that are not named stay in memory.
 struct ChunksInFiles {
   int chunks = 0;
   std::map<std::string, int, std::less<>> of_parameter = {};

@@ -32,7 +32,7 @@ ConfigFile read_config_file(const std::string& path);
 struct ConfigSources {
   std::optional<ConfigFile> file;
   // "NAME=value". TRIREME_TRAIN__BATCH=32 sets train.batch; names without TRIREME_ or without a double
-  // underscore are not ours and are passed over.
+  // underscore are not ours and are ignored.
   std::vector<std::string> environment;
   // "--train.batch=32", "train.batch=32", or "--train.batch" followed by "32". The last one wins.
   std::vector<std::string> command_line;

@@ -18,209 +18,149 @@ constexpr double kMostMicrobatches = 65536;
 Limits at_least(double min) {
   return {.min = min, .max = kSanityMax};
 }
-Limits fraction() {
-  return {.min = 0, .max = 1, .max_is = Limits::Max::excluded};
+Limits between(double min, double max) {
+  return {.min = min, .max = max};
 }
-Limits real() {
-  return {.min = 0};
+Limits from(double min) {
+  return {.min = min};
 }
-Limits seeds() {
-  return {.min = 0};
+Limits fraction(double min = 0) {
+  return {.min = min, .max = 1, .max_is = Limits::Max::excluded};
 }
 
 std::vector<Field> model_fields(ModelOptions& c) {
   return {
-      {"model.family", &c.family, "kind of network", {}, model_families()},
-      {"model.layers",
-       &c.layers,
+      Field{"model.family", &c.family, "kind of network"}.one_of(model_families()),
+      {"model.layers", &c.layers,
        "blocks (resnet: 20, 56, 110 for small images, 18, 34, 50, 101 for large; wide_resnet: 16, 28, 40; "
        "50, 101; vgg: 11, 13, 16, 19; swin: 8 or more)",
-       {.min = 1, .max = 10000}},
+       between(1, 10000)},
       {"model.heads", &c.heads, "attention heads per block", at_least(1)},
-      {"model.kv_heads", &c.kv_heads, "key/value heads per block (llama)", at_least(0), {}, "model.heads"},
+      Field{"model.kv_heads", &c.kv_heads, "key/value heads per block (llama)", at_least(0)}.automatic(
+          "model.heads"),
       {"model.hidden", &c.hidden, "features per token, or per hidden layer (mlp, lstm)", at_least(1)},
-      {"model.feed_forward",
-       &c.feed_forward,
-       "features of a block's feed-forward layer, or of the fully connected layers (alexnet, vgg)",
-       at_least(0),
-       {},
-       "4 * model.hidden (gpt, bert); 8/3 * model.hidden, up to a multiple of 32 (llama); 4096 (alexnet, "
-       "vgg)"},
-      {"model.vocab", &c.vocab, "vocabulary size", at_least(0), {}, "from the tokenizer"},
+      Field{"model.feed_forward", &c.feed_forward,
+            "features of a block's feed-forward layer, or of the fully connected layers (alexnet, vgg)",
+            at_least(0)}
+          .automatic(
+              "4 * model.hidden (gpt, bert); 8/3 * model.hidden, up to a multiple of 32 (llama); 4096 (alexnet, "
+              "vgg)"),
+      Field{"model.vocab", &c.vocab, "vocabulary size", at_least(0)}.automatic("from the tokenizer"),
       {"model.seq", &c.seq, "tokens per sequence", at_least(1)},
-      {"model.classes", &c.classes, "number of classes (image models)", at_least(0), {}, "from the data"},
+      Field{"model.classes", &c.classes, "number of classes (image models)", at_least(0)}.automatic(
+          "from the data"),
       {"model.dropout", &c.dropout, "fraction of activations that training drops", fraction()},
       {"model.rope_base", &c.rope_base, "base frequency of rotary position embeddings (llama)", at_least(1)},
       {"model.norm_eps", &c.norm_eps, "epsilon that layer norms add to the variance (gpt, llama, bert, swin)",
-       real()},
+       from(0)},
       {"model.tie_embeddings", &c.tie_embeddings,
        "the output layer uses the weights of the embedding (llama; gpt always does)"},
       {"model.batch_norm_groups", &c.batch_norm_groups,
        "splits each microbatch into this many groups; batch norm computes statistics per group (resnet, "
        "wide_resnet)",
        at_least(1)},
-      {"model.channels",
-       &c.channels,
-       "filters of the first convolution; later layers use multiples of it (alexnet, vgg, wide_resnet, "
-       "resnet of 18 or more layers for large images)",
-       {.min = 0, .max = 1 << 20},
-       {},
-       "as published: 64; 16 for a wide_resnet of 6n + 4 layers"},
-      {"model.width",
-       &c.width,
-       "multiplies the filters inside blocks (wide_resnet; resnet of 50 and 101 layers)",
-       {.min = 0, .max = 1 << 20},
-       {},
-       "2 (wide_resnet), 1 (resnet)"},
-      {"model.stem",
-       &c.stem,
-       "first layers of a resnet of 18, 34, 50 or 101 layers: 7x7 with a pool (auto), or 3x3 for small "
-       "images",
-       {},
-       {"auto", "7x7", "3x3"}},
-      {"model.patch",
-       &c.patch,
-       "patch size in pixels (swin; use 2 for 32x32 images)",
-       {.min = 0, .max = 1024},
-       {},
-       "4"},
-      {"model.window",
-       &c.window,
-       "window size in patches (swin; use 4 for 32x32 images)",
-       {.min = 0, .max = 1024},
-       {},
-       "7"},
+      Field{"model.channels", &c.channels,
+            "filters of the first convolution; later layers use multiples of it (alexnet, vgg, wide_resnet, "
+            "resnet of 18 or more layers for large images)",
+            between(0, 1 << 20)}
+          .automatic("as published: 64; 16 for a wide_resnet of 6n + 4 layers"),
+      Field{"model.width", &c.width,
+            "multiplies the filters inside blocks (wide_resnet; resnet of 50 and 101 layers)",
+            between(0, 1 << 20)}
+          .automatic("2 (wide_resnet), 1 (resnet)"),
+      Field{"model.stem", &c.stem,
+            "first layers of a resnet of 18, 34, 50 or 101 layers: 7x7 with a pool (auto), or 3x3 for small "
+            "images"}
+          .one_of({"auto", "7x7", "3x3"}),
+      Field{"model.patch", &c.patch, "patch size in pixels (swin; use 2 for 32x32 images)", between(0, 1024)}
+          .automatic("4"),
+      Field{"model.window", &c.window, "window size in patches (swin; use 4 for 32x32 images)",
+            between(0, 1024)}
+          .automatic("7"),
 
-      {"model.moe.experts",
-       &c.moe.experts,
+      {"model.moe.experts", &c.moe.experts,
        "experts of a layer in the place of its feed-forward layer (gpt, llama); 0: none",
-       {.min = 0, .max = 1 << 16}},
-      {"model.moe.top_k",
-       &c.moe.top_k,
-       "experts that a token goes to",
-       {.min = 0, .max = 1 << 16},
-       {},
-       "by gate: 2 (gshard, mixtral), 1 (switch), 8 (deepseek_v3)"},
-      {"model.moe.gate", &c.moe.gate, "how tokens choose experts", {}, gate_names()},
-      {"model.moe.capacity",
-       &c.moe.capacity,
+       between(0, 1 << 16)},
+      Field{"model.moe.top_k", &c.moe.top_k, "experts that a token goes to", between(0, 1 << 16)}.automatic(
+          "by gate: 2 (gshard, mixtral), 1 (switch), 8 (deepseek_v3)"),
+      Field{"model.moe.gate", &c.moe.gate, "how tokens choose experts"}.one_of(gate_names()),
+      {"model.moe.capacity", &c.moe.capacity,
        "slots of an expert in a routing group, times its even share; choices beyond are dropped; 0: none are; "
        "-1: by gate, 2 (gshard), 1.25 (switch), 0 (mixtral, deepseek_v3)",
-       {.min = -1}},
-      {"model.moe.shared", &c.moe.shared, "experts that every token goes to", {.min = 0, .max = 1 << 10}},
-      {"model.moe.every", &c.moe.every, "every so many layers, one has experts", {.min = 1, .max = 10000}},
-      {"model.moe.hidden", &c.moe.hidden, "features inside an expert", at_least(0), {}, "model.feed_forward"},
-      {"model.moe.groups",
-       &c.moe.groups,
-       "routing groups of a sequence, in which tokens compete for slots",
-       {.min = 1, .max = 1 << 20}},
-      {"model.moe.expert_groups",
-       &c.moe.expert_groups,
+       from(-1)},
+      {"model.moe.shared", &c.moe.shared, "experts that every token goes to", between(0, 1 << 10)},
+      {"model.moe.every", &c.moe.every, "every so many layers, one has experts", between(1, 10000)},
+      Field{"model.moe.hidden", &c.moe.hidden, "features inside an expert", at_least(0)}.automatic(
+          "model.feed_forward"),
+      {"model.moe.groups", &c.moe.groups, "routing groups of a sequence, in which tokens compete for slots",
+       between(1, 1 << 20)},
+      {"model.moe.expert_groups", &c.moe.expert_groups,
        "equal groups of experts, of which model.moe.top_groups are chosen from (deepseek_v3: 8)",
-       {.min = 1, .max = 1 << 16}},
-      {"model.moe.top_groups",
-       &c.moe.top_groups,
-       "groups of experts that a token chooses from (deepseek_v3: 4)",
-       {.min = 1, .max = 1 << 16}},
-      {"model.moe.balance",
-       &c.moe.balance,
+       between(1, 1 << 16)},
+      {"model.moe.top_groups", &c.moe.top_groups,
+       "groups of experts that a token chooses from (deepseek_v3: 4)", between(1, 1 << 16)},
+      {"model.moe.balance", &c.moe.balance,
        "weight of the loss that keeps experts evenly used; -1: by gate, 0.01 (gshard, switch), 0.02 "
        "(mixtral), 0.0001 (deepseek_v3)",
-       {.min = -1}},
-      {"model.moe.z_loss", &c.moe.z_loss, "weight of the squares of the router's log-sum-exp", real()},
-      {"model.moe.scale",
-       &c.moe.scale,
-       "the weights of a token's experts are multiplied by this",
-       real(),
-       {},
-       "by gate: 1 (gshard, switch, mixtral), 2.5 (deepseek_v3)"},
+       from(-1)},
+      {"model.moe.z_loss", &c.moe.z_loss, "weight of the squares of the router's log-sum-exp", from(0)},
+      Field{"model.moe.scale", &c.moe.scale, "the weights of a token's experts are multiplied by this",
+            from(0)}
+          .automatic("by gate: 1 (gshard, switch, mixtral), 2.5 (deepseek_v3)"),
       {"model.moe.bias_rate", &c.moe.bias_rate,
-       "by how much an expert's bias goes up or down in a step (deepseek_v3)", real()},
+       "by how much an expert's bias goes up or down in a step (deepseek_v3)", from(0)},
 
-      {"model.lora.rank",
-       &c.lora.rank,
+      {"model.lora.rank", &c.lora.rank,
        "rank of LoRA adapters on linear layers; only the adapters are trained; 0: no adapters",
-       {.min = 0, .max = 1 << 16}},
-      {"model.lora.alpha",
-       &c.lora.alpha,
-       "LoRA scale: the output of adapters is multiplied by alpha / rank",
-       real(),
-       {},
-       "model.lora.rank"},
-      {"model.lora.targets",
-       &c.lora.targets,
-       "names of the layers that get adapters, as patterns (`*.c_attn`)",
-       {},
-       {},
-       "all linear layers"},
+       between(0, 1 << 16)},
+      Field{"model.lora.alpha", &c.lora.alpha,
+            "LoRA scale: the output of adapters is multiplied by alpha / rank", from(0)}
+          .automatic("model.lora.rank"),
+      Field{"model.lora.targets", &c.lora.targets,
+            "names of the layers that get adapters, as patterns (`*.c_attn`)"}
+          .automatic("all linear layers"),
   };
 }
 
 std::vector<Field> data_fields(DataSettings& c) {
   return {
-      {"data.kind",
-       &c.kind,
-       "format of the data",
-       {},
-       {"auto", "text", "tokens", "mnist", "cifar10", "images"}},
-      {"data.path", &c.path, "file or folder", {}, {}, "the text of this repository", Field::Path::kRead},
-      {"data.tokenizer",
-       &c.tokenizer,
-       "`bytes`, `gpt2`, or the path of a tokenizer.json or of a folder with encoder.json and vocab.bpe",
-       {},
-       {},
-       {},
-       Field::Path::kRead,
-       {"bytes", "gpt2"}},
-      {"data.tokenizer_path",
-       &c.tokenizer_path,
-       "folder with encoder.json and vocab.bpe, or a tokenizer.json, for data.tokenizer = gpt2",
-       {},
-       {},
-       {},
-       Field::Path::kRead},
+      Field{"data.kind", &c.kind, "format of the data"}.one_of(
+          {"auto", "text", "tokens", "mnist", "cifar10", "images"}),
+      Field{"data.path", &c.path, "file or folder"}.automatic("the text of this repository").read(),
+      Field{"data.tokenizer", &c.tokenizer,
+            "`bytes`, `gpt2`, or the path of a tokenizer.json or of a folder with encoder.json and vocab.bpe"}
+          .read({"bytes", "gpt2"}),
+      Field{"data.tokenizer_path", &c.tokenizer_path,
+            "folder with encoder.json and vocab.bpe, or a tokenizer.json, for data.tokenizer = gpt2"}
+          .read(),
       {"data.validation_fraction", &c.validation_fraction,
        "fraction held out for validation, if the data has no validation part", fraction()},
-      {"data.masked_fraction",
-       &c.masked_fraction,
-       "fraction of tokens that are masked and predicted (bert)",
-       {.min = 1e-6, .max = 1, .max_is = Limits::Max::excluded}},
-      {"data.partition",
-       &c.partition,
-       "how samples are divided between the ranks along `data`: iid, every rank draws from all; class, by "
-       "class; role, by text file; dirichlet, each rank gets a random share of every class",
-       {},
-       {"iid", "class", "role", "dirichlet"}},
-      {"data.dirichlet_alpha",
-       &c.dirichlet_alpha,
+      {"data.masked_fraction", &c.masked_fraction, "fraction of tokens that are masked and predicted (bert)",
+       fraction(1e-6)},
+      Field{
+          "data.partition", &c.partition,
+          "how samples are divided between the ranks along `data`: iid, every rank draws from all; class, by "
+          "class; role, by text file; dirichlet, each rank gets a random share of every class"}
+          .one_of({"iid", "class", "role", "dirichlet"}),
+      {"data.dirichlet_alpha", &c.dirichlet_alpha,
        "evenness of the shares with data.partition = dirichlet: the closer to 0, the more of a class is on "
        "one rank",
-       {.min = 0.001, .max = 1e6}},
+       between(0.001, 1e6)},
       {"data.augment", &c.augment, "randomly crop and flip images"},
-      {"data.image_height",
-       &c.image_height,
-       "height in pixels that images from folders are scaled and cropped to",
-       {.min = 0, .max = 16384},
-       {},
-       "the height that all images have"},
-      {"data.image_width",
-       &c.image_width,
-       "width in pixels that images from folders are scaled and cropped to",
-       {.min = 0, .max = 16384},
-       {},
-       "the width that all images have"},
-      {"data.mean",
-       &c.mean,
-       "subtracted from the pixels, which range from 0 to 1; one number, or one per channel",
-       {.min = 0, .max = 1},
-       {},
-       "measured on the training images"},
-      {"data.deviation",
-       &c.deviation,
-       "the pixels are divided by this after data.mean is subtracted; one number, or one per channel",
-       {.min = 1e-6},
-       {},
-       "measured on the training images"},
+      Field{"data.image_height", &c.image_height,
+            "height in pixels that images from folders are scaled and cropped to", between(0, 16384)}
+          .automatic("the height that all images have"),
+      Field{"data.image_width", &c.image_width,
+            "width in pixels that images from folders are scaled and cropped to", between(0, 16384)}
+          .automatic("the width that all images have"),
+      Field{"data.mean", &c.mean,
+            "subtracted from the pixels, which range from 0 to 1; one number, or one per channel",
+            between(0, 1)}
+          .automatic("measured on the training images"),
+      Field{"data.deviation", &c.deviation,
+            "the pixels are divided by this after data.mean is subtracted; one number, or one per channel",
+            from(1e-6)}
+          .automatic("measured on the training images"),
   };
 }
 
@@ -231,58 +171,48 @@ std::vector<Field> train_fields(TrainOptions& c) {
        "samples per step and rank; sets train.batch to this times the number of ranks that share the "
        "batch; 0: use train.batch",
        at_least(0)},
-      {"train.accumulate",
-       &c.accumulate,
+      {"train.accumulate", &c.accumulate,
        "splits a step into this many microbatches to save memory; the result is the same",
-       {.min = 1, .max = kMostMicrobatches}},
-      {"train.shards",
-       &c.shards,
+       between(1, kMostMicrobatches)},
+      {"train.shards", &c.shards,
        "splits a batch into this many virtual shards, a power of two; 1, 2, 4, … ranks then give the same "
        "bits; 0: none",
-       {.min = 0, .max = kMostMicrobatches}},
+       between(0, kMostMicrobatches)},
       {"train.steps", &c.steps, "optimizer steps of the whole run", at_least(1)},
-      {"train.seed", &c.seed, "seed of all random numbers", seeds()},
-      {"train.init_from",
-       &c.init_from,
-       "initial weights: the folder of a run or a checkpoint, or a Hugging Face folder of GPT-2 or Llama",
-       {},
-       {},
-       "random, from train.seed",
-       Field::Path::kRead},
+      {"train.seed", &c.seed, "seed of all random numbers", from(0)},
+      Field{
+          "train.init_from", &c.init_from,
+          "initial weights: the folder of a run or a checkpoint, or a Hugging Face folder of GPT-2 or Llama"}
+          .automatic("random, from train.seed")
+          .read(),
       {"train.init_fresh", &c.init_fresh,
        "parameters that are not read from train.init_from but start at random, such as a new output layer: "
        "patterns, as for train.freeze"},
       {"train.freeze", &c.freeze,
        "parameters that are not trained: patterns of names, in which * matches any text (`h.0.*`); they "
        "have no gradient and no optimizer state"},
-      {"train.threads", &c.threads, "threads per rank", {.min = 0, .max = 4096}, {}, "one per core"},
-      {"train.precision",
-       &c.precision,
-       "number format of activations; weights are rounded to it when they are used",
-       {},
-       {"f32", "bf16", "f16"}},
-      {"train.weight_precision",
-       &c.weight_precision,
-       "number format of stored weights: f32, or that of train.precision with f32 master weights for the "
-       "optimizer; the result is the same",
-       {},
-       {"f32", "bf16", "f16"}},
-      {"train.gradient_precision",
-       &c.gradient_precision,
-       "number format in which gradients are summed over microbatches and ranks: f32, or that of "
-       "train.weight_precision",
-       {},
-       {"f32", "bf16", "f16"}},
-      {"train.device",
-       &c.device,
-       "where ranks compute; cuda_debug waits for each op on the GPU, so that an error names the op that "
-       "failed",
-       {},
-       {"cpu", "cuda", "cuda_debug"}},
+      Field{"train.threads", &c.threads, "threads per rank", between(0, 4096)}.automatic("one per core"),
+      Field{"train.precision", &c.precision,
+            "number format of activations; weights are rounded to it when they are used"}
+          .one_of({"f32", "bf16", "f16"}),
+      Field{
+          "train.weight_precision", &c.weight_precision,
+          "number format of stored weights: f32, or that of train.precision with f32 master weights for the "
+          "optimizer; the result is the same"}
+          .one_of({"f32", "bf16", "f16"}),
+      Field{"train.gradient_precision", &c.gradient_precision,
+            "number format in which gradients are summed over microbatches and ranks: f32, or that of "
+            "train.weight_precision"}
+          .one_of({"f32", "bf16", "f16"}),
+      Field{
+          "train.device", &c.device,
+          "where ranks compute; cuda_debug waits for each op on the GPU, so that an error names the op that "
+          "failed"}
+          .one_of({"cpu", "cuda", "cuda_debug"}),
       {"train.tf32", &c.tf32,
        "allow TF32 in f32 matrix products and convolutions on a GPU: faster, less precise"},
       {"train.clip_norm", &c.clip_norm, "clip the norm of the whole gradient to this; 0: no clipping",
-       real()},
+       from(0)},
       {"train.noise_scale", &c.noise_scale,
        "measure the gradient noise scale (critical batch) from microbatches and ranks"},
       {"train.ema", &c.ema,
@@ -302,77 +232,55 @@ std::vector<Field> train_fields(TrainOptions& c) {
        at_least(0)},
       {"train.patience", &c.patience,
        "end the run after this many consecutive validations without a lower loss; 0: never", at_least(0)},
-      {"train.max_minutes",
-       &c.max_minutes,
+      {"train.max_minutes", &c.max_minutes,
        "save and end the run after this many minutes; a resumed run counts from 0; 0: no limit",
-       {.min = 0, .max = 1e7}},
+       between(0, 1e7)},
   };
 }
 
 std::vector<Field> optim_fields(OptimOptions& c) {
   return {
-      {"optim.kind",
-       &c.kind,
-       "update rule",
-       {},
-       {"adamw", "adam", "sgd", "momentum", "nesterov", "lars", "lamb"}},
-      {"optim.lr", &c.lr, "peak learning rate", real()},
-      {"optim.weight_decay", &c.weight_decay, "weight decay, applied to matrices only", real()},
+      Field{"optim.kind", &c.kind, "update rule"}.one_of(
+          {"adamw", "adam", "sgd", "momentum", "nesterov", "lars", "lamb"}),
+      {"optim.lr", &c.lr, "peak learning rate", from(0)},
+      {"optim.weight_decay", &c.weight_decay, "weight decay, applied to matrices only", from(0)},
       {"optim.groups", &c.groups,
        "learning rate and weight decay for parameters whose names match a pattern; the first match counts; "
        "lr_scale multiplies the rate, and weight_decay applies to vectors too"},
       {"optim.beta1", &c.beta1, "decay of the first moment (adam, adamw, lamb)", fraction()},
       {"optim.beta2", &c.beta2, "decay of the second moment (adam, adamw, lamb)", fraction()},
-      {"optim.eps", &c.eps, "added to the root of the second moment (adam, adamw, lamb)", real()},
+      {"optim.eps", &c.eps, "added to the root of the second moment (adam, adamw, lamb)", from(0)},
       {"optim.momentum", &c.momentum, "decay of the velocity (momentum, nesterov, lars)", fraction()},
       {"optim.nesterov", &c.nesterov, "Nesterov's form of momentum (momentum)"},
-      {"optim.trust", &c.trust, "trust coefficient (lars)", real()},
-      {"optim.batch_rule",
-       &c.batch_rule,
-       "how the learning rate grows with the batch, from optim.base_batch to train.batch",
-       {},
-       {"none", "linear", "sqrt"}},
-      {"optim.base_batch",
-       &c.base_batch,
-       "batch size for which optim.lr was tuned",
-       at_least(0),
-       {},
-       "train.batch_per_rank, or train.batch"},
+      {"optim.trust", &c.trust, "trust coefficient (lars)", from(0)},
+      Field{"optim.batch_rule", &c.batch_rule,
+            "how the learning rate grows with the batch, from optim.base_batch to train.batch"}
+          .one_of({"none", "linear", "sqrt"}),
+      Field{"optim.base_batch", &c.base_batch, "batch size for which optim.lr was tuned", at_least(0)}
+          .automatic("train.batch_per_rank, or train.batch"),
   };
 }
 
 std::vector<Field> lr_schedule_fields(LrScheduleOptions& c) {
   return {
-      {"lr_schedule.kind",
-       &c.kind,
-       "shape of the learning rate after warm-up",
-       {},
-       {"constant", "cosine", "linear", "step", "inverse_sqrt"}},
+      Field{"lr_schedule.kind", &c.kind, "shape of the learning rate after warm-up"}.one_of(
+          {"constant", "cosine", "linear", "step", "inverse_sqrt"}),
       {"lr_schedule.warmup_steps", &c.warmup_steps,
        "steps in which the rate rises linearly from 0 to optim.lr", at_least(0)},
-      {"lr_schedule.decay_steps",
-       &c.decay_steps,
-       "step at which the rate reaches lr_schedule.min_lr (cosine, linear)",
-       at_least(0),
-       {},
-       "train.steps"},
-      {"lr_schedule.min_lr", &c.min_lr, "lowest learning rate after warm-up", real()},
+      Field{"lr_schedule.decay_steps", &c.decay_steps,
+            "step at which the rate reaches lr_schedule.min_lr (cosine, linear)", at_least(0)}
+          .automatic("train.steps"),
+      {"lr_schedule.min_lr", &c.min_lr, "lowest learning rate after warm-up", from(0)},
       {"lr_schedule.drop_every", &c.drop_every, "steps between drops (step)", at_least(1)},
-      {"lr_schedule.drop_factor",
-       &c.drop_factor,
-       "factor by which each drop multiplies the rate (step)",
-       {.min = 0, .max = 1}},
+      {"lr_schedule.drop_factor", &c.drop_factor, "factor by which each drop multiplies the rate (step)",
+       between(0, 1)},
   };
 }
 
 std::vector<Field> run_fields(RunOptions& c) {
   return {
-      {"run.dir",
-       &c.dir,
-       "folder of metrics, config and checkpoints",
-       {},
-       {},
-       "a new folder in runs/, named by date and time"},
+      Field{"run.dir", &c.dir, "folder of metrics, config and checkpoints"}.automatic(
+          "a new folder in runs/, named by date and time"),
       {"run.checkpoint_every", &c.checkpoint_every, "steps between checkpoints; 0: only at the end",
        at_least(0)},
       {"run.save_in_background", &c.save_in_background,
@@ -382,12 +290,10 @@ std::vector<Field> run_fields(RunOptions& c) {
       {"run.keep_best", &c.keep_best,
        "save a checkpoint whenever validation finds the lowest loss so far, and keep the best one in "
        "addition to run.keep others"},
-      {"run.resume",
-       &c.resume,
-       "auto: resume from the newest checkpoint in run.dir if there is one; always: fail without one; "
-       "force: resume even if settings changed; never: move what is there aside and start over",
-       {},
-       {"auto", "always", "force", "never"}},
+      Field{"run.resume", &c.resume,
+            "auto: resume from the newest checkpoint in run.dir if there is one; always: fail without one; "
+            "force: resume even if settings changed; never: move what is there aside and start over"}
+          .one_of({"auto", "always", "force", "never"}),
       {"run.tensorboard", &c.tensorboard,
        "also write the numbers of the run to a file in run.dir that TensorBoard reads"},
       {"run.sample_tokens", &c.sample_tokens,

@@ -31,11 +31,26 @@ struct Field {
   std::string doc;
   Limits limits{};                     // numbers
   std::vector<std::string> choices{};  // strings; empty: any
-  std::string automatic{};             // what 0, "" or [] stands for; empty: nothing special
+  std::string zero_means{};            // what 0, "" or [] stands for; empty: nothing special
   // Strings that name a file or folder. kRead: one that is read; in a config file it is meant from that
   // file's folder, unless it is one of `names`.
   enum class Path { kNone, kRead } path = Path::kNone;
   std::vector<std::string> names{};
+
+  // For the list of fields: the same with one of the members above.
+  Field one_of(std::vector<std::string> words) && {
+    choices = std::move(words);
+    return std::move(*this);
+  }
+  Field automatic(std::string meaning) && {
+    zero_means = std::move(meaning);
+    return std::move(*this);
+  }
+  Field read(std::vector<std::string> other_names = {}) && {
+    path = Path::kRead;
+    names = std::move(other_names);
+    return std::move(*this);
+  }
 
   std::string section() const { return name.substr(0, name.find('.')); }
   std::string key() const { return name.substr(name.find('.') + 1); }

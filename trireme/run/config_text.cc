@@ -13,12 +13,12 @@ namespace {
 
 // "features per …; 0 is automatic: 4 * model.hidden"
 std::string full_doc(const Field& field) {
-  if (field.automatic.empty()) return field.doc;
+  if (field.zero_means.empty()) return field.doc;
   const bool list = std::holds_alternative<std::vector<double>*>(field.value) ||
                     std::holds_alternative<std::vector<std::string>*>(field.value) ||
                     std::holds_alternative<std::vector<ParameterGroup>*>(field.value);
   const char* nothing = std::holds_alternative<std::string*>(field.value) ? "\"\"" : list ? "[]" : "0";
-  return fmt::format("{}; {} is automatic: {}", field.doc, nothing, field.automatic);
+  return fmt::format("{}; {} is automatic: {}", field.doc, nothing, field.zero_means);
 }
 
 std::string documented_expectation(Field field) {

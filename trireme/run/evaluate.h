@@ -38,7 +38,7 @@ struct EvaluationReport {
   int64_t targets = 0, samples = 0;  // that were counted
 };
 
-// On this rank of a plan, whose `exchange` is passed over: there are no gradients. All ranks call it with the
+// On this rank of a plan, whose `exchange` is ignored: there are no gradients. All ranks call it with the
 // same model and data, and get the same report. The plan was applied to the settings (plan_settings.h).
 // Throws Error.
 EvaluationReport evaluate_model(const TrainedModel& model, const OpenedData& data, Device& device,

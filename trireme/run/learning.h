@@ -28,8 +28,7 @@ struct Learning {
   double per_second() const { return per_record() * records_per_second(); }
 };
 
-// Of steps in order; those whose loss is not finite are passed over. Throws Error where fewer than two are
-// left.
+// `steps` are in order; those with a non-finite loss are skipped. Throws Error where fewer than two are left.
 Learning learning_of(std::span<const LearningStep> steps);
 // The same of `parts` parts of the run with as many steps each: what they have learned adds up to the whole.
 std::vector<Learning> learning_by_part(std::span<const LearningStep> steps, int parts);

@@ -77,7 +77,7 @@ class RunObserver {
   virtual void sampled(const std::string& /*text*/) {}
 };
 
-// Tells another one all that it is told itself. Those that keep a record of a run override what they note
+// Forwards every call to another observer. Those that keep a record of a run override what they note
 // down.
 class ForwardingObserver : public RunObserver {
  public:

@@ -27,8 +27,11 @@ std::string text_of(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-Json event_of(std::string_view kind, int64_t step) {
-  return {{"time", wall_seconds()}, {"event", kind}, {"step", step}};
+// A line of the log; `more` is what this kind of event has besides.
+std::string event_line(std::string_view kind, int64_t step, const Json& more) {
+  Json event{{"time", wall_seconds()}, {"event", kind}, {"step", step}};
+  event.update(more);
+  return text_of(event);
 }
 
 // A log that can not be opened is left out.
@@ -92,6 +95,10 @@ double wall_seconds() {
   return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) / 1e3;
 }
 
+void RunRecord::add_text(std::string_view kind, int64_t step, const std::string& text) {
+  if (events_) events_->add(event_line(kind, step, {{"text", text}}));
+}
+
 void RunRecord::started(const RunStart& run) {
   ForwardingObserver::started(run);
   folder_ = run.folder;
@@ -103,28 +110,18 @@ void RunRecord::started(const RunStart& run) {
   }
   events_ = open_events(folder_);
   if (!events_) return;
-  Json event = event_of(run.steps_done > 0 ? "resume" : "start", run.steps_done);
-  event["host"] = host_name();
-  event["pid"] = ::getpid();
-  event["ranks"] = std::max(1, run.plan.mesh.ranks());
-  event["trireme"] = version();
-  events_->add(text_of(event));
-  for (const std::string& line : std::exchange(before_start_, {})) {
-    Json noted = event_of("note", step_);
-    noted["text"] = line;
-    events_->add(text_of(noted));
-  }
+  events_->add(event_line(run.steps_done > 0 ? "resume" : "start", run.steps_done,
+                          {{"host", host_name()},
+                           {"pid", ::getpid()},
+                           {"ranks", std::max(1, run.plan.mesh.ranks())},
+                           {"trireme", version()}}));
+  for (const std::string& line : std::exchange(before_start_, {})) add_text("note", step_, line);
 }
 
 void RunRecord::note(const std::string& line) {
   ForwardingObserver::note(line);
-  if (!events_) {
-    before_start_.push_back(line);
-    return;
-  }
-  Json event = event_of("note", step_);
-  event["text"] = line;
-  events_->add(text_of(event));
+  if (!events_) return before_start_.push_back(line);
+  add_text("note", step_, line);
 }
 
 void RunRecord::stepped(const StepMetrics& step) {
@@ -135,34 +132,24 @@ void RunRecord::stepped(const StepMetrics& step) {
 void RunRecord::saved(const std::string& checkpoint) {
   ForwardingObserver::saved(checkpoint);
   if (!events_) return;
-  Json event = event_of("checkpoint", step_);
-  event["checkpoint"] = fs::path(checkpoint).filename().string();
-  events_->add(text_of(event));
+  events_->add(event_line("checkpoint", step_, {{"checkpoint", fs::path(checkpoint).filename().string()}}));
 }
 
 void RunRecord::skipped(int64_t step, const std::string& line) {
   ForwardingObserver::skipped(step, line);
-  if (!events_) return;
-  Json event = event_of("skip", step);
-  event["text"] = line;
-  events_->add(text_of(event));
+  add_text("skip", step, line);
 }
 
 void RunRecord::lost_rank(const std::string& line) {
   ForwardingObserver::lost_rank(line);
-  if (!events_) return;
-  Json event = event_of("lost_rank", step_);
-  event["text"] = line;
-  events_->add(text_of(event));
+  add_text("lost_rank", step_, line);
 }
 
 void RunRecord::ended(const RunResult& result) {
   ForwardingObserver::ended(result);
   if (!events_) return;
-  Json event = event_of("end", result.steps);
-  event["end"] = name_of(result.end);
-  event["exit_code"] = exit_code_of(result.end);
-  events_->add(text_of(event));
+  events_->add(event_line("end", result.steps,
+                          {{"end", name_of(result.end)}, {"exit_code", exit_code_of(result.end)}}));
 }
 
 void RunRecord::failed(const std::exception& error) {
@@ -170,10 +157,8 @@ void RunRecord::failed(const std::exception& error) {
   if (!began && (folder_.empty() || !fs::exists(fs::path(folder_) / kEventsFile))) return;
   if (!began) events_ = open_events(folder_);
   if (!events_) return;
-  Json event = event_of(began ? "failed" : "refused", step_);
-  event["exit_code"] = kFailed;
-  event["text"] = error.what();
-  events_->add(text_of(event));
+  events_->add(
+      event_line(began ? "failed" : "refused", step_, {{"exit_code", kFailed}, {"text", error.what()}}));
 }
 
 }  // namespace trireme

@@ -33,6 +33,8 @@ class RunRecord final : public ForwardingObserver {
   void failed(const std::exception& error);
 
  private:
+  void add_text(std::string_view kind, int64_t step, const std::string& text);
+
   std::string folder_;
   std::optional<LineFile> events_;
   std::vector<std::string> before_start_;  // notes

@@ -58,7 +58,7 @@ void TensorBoardLog::started(const RunStart& run) {
   try {
     file_.emplace(new_file_name(run.folder, now));
   } catch (const Error& error) {
-    note(fmt::format("warning: {}; the run goes on without a TensorBoard file", error.what()));
+    note(fmt::format("warning: {}; the run continues without a TensorBoard file", error.what()));
     return;
   }
   add(tensorboard::version_record(now));

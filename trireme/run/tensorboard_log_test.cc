@@ -36,7 +36,7 @@ TEST(TensorBoardEvents, LongTextsHaveLongSizes) {
   EXPECT_NE(record.find(std::string("\x42\xac\x02") + std::string(300, 'x')), std::string::npos);
 }
 
-// A folder where the file can not be is told of once, and the run goes on.
+// A folder where the file can not be is reported once, and the run continues.
 TEST(TensorBoardLog, AFolderThatIsGoneEndsNothing) {
   struct Notes : RunObserver {
     void note(const std::string& line) override { lines.push_back(line); }
@@ -61,7 +61,7 @@ TEST(TensorBoardLog, AFolderThatIsGoneEndsNothing) {
                         "run.dir=" + (folder.path() / "run").string()}});
   EXPECT_EQ(run_training(config, removes, {.default_text = (folder.path() / "text.txt").string()}), kOk);
   ASSERT_EQ(notes.lines.size(), 1u);
-  EXPECT_NE(notes.lines[0].find("goes on without a TensorBoard file"), std::string::npos) << notes.lines[0];
+  EXPECT_NE(notes.lines[0].find("continues without a TensorBoard file"), std::string::npos) << notes.lines[0];
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct TrainedModel {
   Model model;                        // with the vocabulary or the classes of the weights
   std::string run;                    // the run's folder; "" for a Hugging Face folder
   std::string weights;                // their folder: a checkpoint's, or Hugging Face's
-  std::vector<std::string> messages;  // for people: damaged checkpoints that were passed over
+  std::vector<std::string> messages;  // for people: damaged checkpoints that were skipped
   std::shared_ptr<const TensorFiles> averages = nullptr;  // where they are used
 };
 

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 struct Source {
   std::string description;
   TensorFiles files;
-  // The name that a tensor of the files has with us; nothing for one that is passed over.
+  // The name that a tensor of the files has with us; nothing for one that is skipped.
   std::function<std::optional<std::string>(const std::string&)> our_name;
 };
 

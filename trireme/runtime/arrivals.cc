@@ -236,7 +236,7 @@ std::optional<int> ArrivalDriver::next_replayed() const {
   return taken < replayed().size() ? std::optional(replayed()[taken]) : std::nullopt;
 }
 
-// One who was lost then is let go of, when its next message has come.
+// A rank that was lost then is dropped when its next message has come.
 void ArrivalDriver::lose_replayed(int rank) {
   if (lost_.contains(rank)) refuse_replay(rank);
   if (expected_.contains(rank) && first_of({rank}) < 0) return;

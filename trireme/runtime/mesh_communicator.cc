@@ -160,10 +160,18 @@ void MeshCommunicator::start_receive(int peer, std::byte* data, int64_t bytes, i
   track(data, [&] { return messages().receive(data, bytes, DType::u8, peer, tag); });
 }
 
+std::vector<MeshCommunicator::Started>::iterator MeshCommunicator::first_on(const std::byte* data) {
+  const auto found = std::ranges::find(under_way_, data, &Started::data);
+  if (found == under_way_.end())
+    throw_error(
+        "waited for a collective or message on memory on which none is under way; wait once for each start, with "
+        "the pointer that it was given");
+  return found;
+}
+
 void MeshCommunicator::wait(const std::byte* data) {
   const Stopwatch watch(seconds_);
-  const auto found = std::ranges::find(under_way_, data, &Started::data);
-  TRIREME_CHECK(found != under_way_.end());
+  const auto found = first_on(data);
   try {
     found->handle.wait();
   } catch (const comm::PeerError& error) {
@@ -190,8 +198,7 @@ Communicator::Arrived MeshCommunicator::wait_any(std::span<const std::byte* cons
   const auto give_up = comm::Clock::now() + clock_duration(context_.timeout_seconds());
   while (true) {
     for (size_t i = 0; i < data.size(); ++i) {
-      const auto found = std::ranges::find(under_way_, data[i], &Started::data);
-      TRIREME_CHECK(found != under_way_.end());
+      const auto found = first_on(data[i]);
       Arrived arrived{i};
       try {
         if (!found->handle.done()) {
@@ -217,8 +224,7 @@ Communicator::Arrived MeshCommunicator::wait_any(std::span<const std::byte* cons
 
 bool MeshCommunicator::try_wait(const std::byte* data) {
   const Stopwatch watch(seconds_);
-  const auto found = std::ranges::find(under_way_, data, &Started::data);
-  TRIREME_CHECK(found != under_way_.end());
+  const auto found = first_on(data);
   if (!found->handle.done()) return false;
   under_way_.erase(found);
   return true;

@@ -73,6 +73,7 @@ class MeshCommunicator final : public Communicator {
   const Ranks& ranks(std::string_view name) const;
   const Ranks& several(std::string_view name) const;  // with a group
   comm::Group& messages() const;
+  std::vector<Started>::iterator first_on(const std::byte* data);  // throws Error where there is none
   void note_silence(Started& one);
   template <typename Begin>
   void track(const std::byte* data, const Begin& begin);

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "tests/support/error_of.h"
@@ -76,6 +77,13 @@ TEST(MeshCommunicator, WhatTheMeshDoesNotHaveIsAnError) {
               "'data' on the mesh 'data:1' is this rank alone; a collective is for two or more");
     EXPECT_EQ(error_of([&] { communicator.start_send(0, data, 4, 0); }),
               "the mesh 'data:1' has no other rank to exchange messages with");
+    const std::byte* const one = data;
+    for (const auto& wait : std::vector<std::function<void()>>{[&] { communicator.wait(data); },
+                                                               [&] { communicator.try_wait(data); },
+                                                               [&] {
+                                                                 communicator.wait_any({&one, 1});
+                                                               }})
+      EXPECT_THAT(error_of(wait), testing::HasSubstr("on memory on which none is under way"));
   });
 }
 

@@ -17,7 +17,7 @@ struct SlowRank {
 
   friend bool operator==(const SlowRank&, const SlowRank&) = default;
 };
-// Throws Error for what is not one; `ranks` are those of the job.
+// Throws Error if the text is not of this form; `ranks` is the number of ranks in the job.
 SlowRank parse_slow_rank(std::string_view text, int ranks);
 
 class SlowedCommunicator final : public WrappingCommunicator {

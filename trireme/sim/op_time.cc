@@ -43,7 +43,7 @@ NodeTime time_of(const Graph& graph, const Node& node, const DeviceClass& device
   } else if (op != device.ops.end()) {
     const double share = op->second.at(0);
     computing /= share;
-    moving = std::max(moving, from_memory / share);  // no cache helps who does not keep up with memory
+    moving = std::max(moving, from_memory / share);  // a cache does not help an op that is slower than memory
   }
   return {device.launch_seconds + std::max(computing, moving),
           cost.flops,

@@ -46,7 +46,7 @@ void BatchCheck::check(int segment, const Value& input, const HostTensor& given,
           "the batch's '{}' has {}, but the model has {} {}: 0 to {} expected{}; change the data, or the "
           "model (model.vocab, model.classes)",
           input.name, values[i], ids.range.below, ids.range.what, ids.range.below - 1,
-          ids.range.ignored ? fmt::format(", or {} for what is not to count", *ids.range.ignored) : "");
+          ids.range.ignored ? fmt::format(", or {} for targets that do not count", *ids.range.ignored) : "");
     }
   }
 }

@@ -25,7 +25,7 @@ struct GradientSquares {
 
 class CriticalBatch {
  public:
-  // Steps whose gradient is in one piece, or not finite, say nothing and are passed over.
+  // Steps whose gradient is in one piece, or not finite, say nothing and are skipped.
   void add(const GradientSquares& squares);
 
   // In targets, from averages of both unknowns over some 100 steps, because their ratio in a single step is

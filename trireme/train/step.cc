@@ -196,7 +196,7 @@ void freeze_base(Graph& graph, const TrainOptions& train) {
   }
 }
 
-// Marks what is not to be trained.
+// Marks the parameters that are not trained.
 void mark_frozen(Graph& graph, const Model& model, const TrainOptions& train) {
   graph = with_frozen(std::move(graph), train.freeze);
   if (model.options.lora.rank > 0) freeze_base(graph, train);

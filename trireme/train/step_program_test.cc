@@ -166,7 +166,7 @@ TEST(StepProgram, WeightsOfOneMicrobatchAreGatheredWhereTheyAreUsed) {
     EXPECT_EQ(several.first.all_gather + several.next.all_gather, 0) << preset;
     EXPECT_EQ(several.update.all_gather, several.parameters) << preset;
   }
-  // What is not trained is whole on every rank.
+  // Parameters that are not trained are whole on every rank.
   TrainOptions train;
   train.freeze = {"h.0.*"};
   const StepGraphs whole = step_graphs(small_gpt(), train, {}, {4, {8}}, schedule_of(train));

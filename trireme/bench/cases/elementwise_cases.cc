@@ -10,12 +10,6 @@ namespace {
 double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
-double gelu_inner(double x) {
-  return std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
-}
-double gelu(double x) {
-  return 0.5 * x * (1 + std::tanh(gelu_inner(x)));
-}
 
 double neg(double x) {
   return -x;
@@ -55,9 +49,7 @@ double silu_grad(double dy, double x) {
   return dy * (sigmoid(x) + x * sigmoid(x) * (1 - sigmoid(x)));
 }
 double gelu_grad(double dy, double x) {
-  const double t = std::tanh(gelu_inner(x));
-  const double slope = std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
-  return dy * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope);
+  return dy * gelu_slope(x);
 }
 
 double add(double a, double b) {

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <set>
 
-#include "trireme/base/rng.h"
 #include "trireme/bench/cases/reference.h"
 #include "trireme/ops/code_lengths.h"
 #include "trireme/train/parity/largest.h"
@@ -95,11 +94,13 @@ RefTensors orthogonalise(const RefTensors& in, const Attrs&) {
   return {y};
 }
 
+RngKey key_of(const Attrs& attrs, double step) {
+  return rng_key(static_cast<double>(attrs.integer("seed")), attrs, step);
+}
+
 RefTensors svd_sample(const RefTensors& in, const Attrs& attrs) {
   const int64_t rows = in[0].shape[0], columns = in[0].shape[1], count = attrs.integer("count");
-  const RngKey key{static_cast<uint64_t>(attrs.integer("seed")),
-                   static_cast<uint64_t>(attrs.integer("stream")) +
-                       static_cast<uint64_t>(value(in[1])) * 0x9E3779B97F4A7C15u};
+  const RngKey key = key_of(attrs, value(in[1]));
   RefTensor left = like(in[0], {count, rows}), right = like(in[0], {count, columns});
   const std::vector<parity::SingularPart> parts =
       parity::drawn_parts(in[0].values, rows, columns, count, static_cast<double>(uniform(key, 0)));
@@ -166,11 +167,6 @@ RefTensors one_bit_unpack(const RefTensors& in, const Attrs& attrs) {
       x.at({row, i}) = in[1].at({row, bit(in[0], 8 * row * in[0].shape[1] + i)});
   }
   return {x};
-}
-
-RngKey key_of(const Attrs& attrs, double step) {
-  return {static_cast<uint64_t>(attrs.integer("seed")),
-          static_cast<uint64_t>(attrs.integer("stream")) + static_cast<uint64_t>(step) * 0x9E3779B97F4A7C15u};
 }
 
 RefTensor two_bits(int64_t elements) {

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/base/rng.h"
 #include "trireme/bench/cases/reference.h"
 
 namespace trireme::bench {
@@ -122,9 +121,7 @@ RefTensors slots(const RefTensors& in, const Attrs& attrs) {
       at.values[i] = -1;
       if (e < 0) return;
       if (in.size() == 3 && choice > 0) {
-        const RngKey key{static_cast<uint64_t>(in[2].values[0]),
-                         static_cast<uint64_t>(attrs.integer("stream")) +
-                             static_cast<uint64_t>(in[2].values[1]) * 0x9E3779B97F4A7C15u};
+        const RngKey key = rng_key(in[2].values[0], attrs, in[2].values[1]);
         if (uniform(key, static_cast<uint64_t>(attrs.integer("offset", 0)) + i) >= 2 * in[1].values[i])
           return;
       }
@@ -335,30 +332,6 @@ void add_dispatches(std::vector<OpCase>& cases) {
   add("no_width", 2, 6, 2, 3, 4, 0);
 }
 
-RefTensors matmul_f32(const RefTensors& in, const Attrs& attrs) {
-  const bool transposed = attrs.integer("transpose_b", 0) != 0;
-  const int64_t k = in[0].shape.back(), n = in[1].shape[transposed ? 0 : 1];
-  Shape shape = in[0].shape;
-  shape.set(shape.rank() - 1, n);
-  RefTensor y = RefTensor::zeros(shape);
-  for (int64_t i = 0; i < shape.elements(); ++i) {
-    for (int64_t j = 0; j < k; ++j)
-      y.values[static_cast<size_t>(i)] +=
-          in[0].values[static_cast<size_t>(i / n * k + j)] *
-          in[1].values[static_cast<size_t>(transposed ? i % n * k + j : j * n + i % n)];
-  }
-  return {y};
-}
-
-void add_products(std::vector<OpCase>& cases) {
-  cases.push_back({"matmul_f32", "in_out", {kept_f32({3, 7, 5}), kept_f32({5, 8})}, {}, matmul_f32});
-  cases.push_back({"matmul_f32",
-                   "out_in",
-                   {kept_f32({3, 7, 5}), kept_f32({8, 5})},
-                   {{"transpose_b", int64_t{1}}},
-                   matmul_f32});
-}
-
 }  // namespace
 }  // namespace expert_reference
 
@@ -369,7 +342,6 @@ std::vector<OpCase> expert_cases() {
   add_slots(cases);
   add_balances(cases);
   add_dispatches(cases);
-  add_products(cases);
   return cases;
 }
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/base/rng.h"
 #include "trireme/bench/cases/reference.h"
 
 namespace trireme::bench {
@@ -137,8 +136,7 @@ RefTensors cross_entropy_with_grad(const RefTensors& in, const Attrs& attrs) {
 }
 
 RefTensors dropout(const RefTensors& in, const Attrs& attrs) {
-  const uint64_t seed = static_cast<uint64_t>(in[1].values[0]), step = static_cast<uint64_t>(in[1].values[1]);
-  const RngKey key{seed, static_cast<uint64_t>(attrs.integer("stream")) + step * 0x9E3779B97F4A7C15u};
+  const RngKey key = rng_key(in[1].values[0], attrs, in[1].values[1]);
   RefTensor y = like(in[0]);
   const Shape whole = attrs.has("whole") ? Shape(attrs.integers("whole")) : y.shape;
   for (size_t i = 0; i < y.values.size(); ++i) {

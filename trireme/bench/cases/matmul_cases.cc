@@ -1,16 +1,11 @@
 // Cases of the matmul ops.
-#include <cmath>
 #include <string_view>
 
-#include "trireme/bench/cases/op_case.h"
+#include "trireme/bench/cases/reference.h"
 
 namespace trireme::bench {
 namespace matmul_reference {
 namespace {
-
-double gelu(double x) {
-  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
 
 RefTensors matmul_reference(const RefTensors& in, const Attrs& attrs) {
   const RefTensor &a = in[0], &b = in[1];
@@ -42,11 +37,6 @@ RefTensors matmul_reference(const RefTensors& in, const Attrs& attrs) {
   }
   if (epilogue == "bias_gelu") return {y, pre};
   return {y};
-}
-
-double gelu_slope(double x) {
-  const double a = std::sqrt(2 / M_PI), t = std::tanh(a * (x + 0.044715 * x * x * x));
-  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * a * (1 + 3 * 0.044715 * x * x);
 }
 
 RefTensors matmul_gelu_grad_reference(const RefTensors& in, const Attrs& attrs) {
@@ -161,6 +151,12 @@ std::vector<OpCase> matmul_cases() {
                                   matmul_case(name + "_batch", {2}, 6, 33, 10, 0, 1, name),
                                   matmul_case(name + "_no_k", {}, 4, 6, 0, 0, 0, name)})
       cases.push_back(matmul_to_f32_case(product));
+  }
+  for (OpCase product : {matmul_case("in_out", {3}, 7, 8, 5, 0, 0, "none", SharedB::kYes),
+                         matmul_case("out_in", {3}, 7, 8, 5, 0, 1, "none", SharedB::kYes)}) {
+    product.op = "matmul_f32";
+    for (CaseInput& input : product.inputs) input.format = CaseInput::Format::kKept;
+    cases.push_back(product);
   }
   cases.push_back(matmul_case("no_k", {2}, 5, 7, 0, 0, 1));
   cases.push_back(matmul_case("no_m", {}, 0, 7, 3, 0, 0));

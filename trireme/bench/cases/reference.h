@@ -1,8 +1,10 @@
 // Small helpers for the naive references of the cases.
 #pragma once
 
+#include <cmath>
 #include <utility>
 
+#include "trireme/base/rng.h"
 #include "trireme/bench/cases/op_case.h"
 #include "trireme/ir/channels_last.h"
 
@@ -38,6 +40,20 @@ inline RefTensor stored(RefTensor tensor) {
     if (tensor.dtype == DType::f16) value = static_cast<float>(F16(static_cast<float>(value)));
   }
   return tensor;
+}
+
+inline double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+inline double gelu_slope(double x) {
+  const double a = std::sqrt(2 / M_PI), t = std::tanh(a * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * a * (1 + 3 * 0.044715 * x * x);
+}
+
+// Of the numbers that an op draws in a step (rng.h).
+inline RngKey rng_key(double seed, const Attrs& attrs, double step) {
+  return {static_cast<uint64_t>(seed),
+          static_cast<uint64_t>(attrs.integer("stream")) + static_cast<uint64_t>(step) * 0x9E3779B97F4A7C15u};
 }
 
 // The index of element `flat` in each dim, and back.

@@ -58,7 +58,7 @@ Choice choose(const Call& call, int ranks, std::span<const int> hosts, const Lin
   std::vector<Choice> choices;
   for (const Algorithm algorithm : candidates(call, ranks, hosts, table, native_offered))
     choices.push_back(choice_of(algorithm));
-  // What is not known of the native way counts as 0, so it wins. Of equals the last in the table of
+  // An unknown time of the native way counts as 0, so it wins. Of equals the last in the table of
   // algorithms: closed forms do not see that messages to one server collide.
   return *std::ranges::min_element(choices.rbegin(), choices.rend(), {}, &Choice::predicted_seconds);
 }

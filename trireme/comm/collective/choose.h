@@ -11,8 +11,8 @@ namespace trireme::comm {
 
 // How long a call that names its algorithm should take: as timed, if the table is of so many ranks (beyond
 // the longest vector that was timed, grown as the closed form grows); else by the algorithm's closed form on
-// the fitted link. The transport's native way has no closed form: what was
-// timed stands for other numbers of ranks too. 0 if nothing is known of it.
+// the fitted link. The transport's native way has no closed form: its times stand for other numbers of ranks
+// too. 0 if it was not timed.
 double predict_call(const Call& call, int ranks, std::span<const int> hosts, const LinkTable& table);
 
 // The algorithm that should take the least time, or the one that the call names, with a prediction. Pure, and

@@ -27,7 +27,7 @@ struct Formula {
   double reduced;
 };
 
-// Throws Error for what is not in the table of algorithms.
+// Throws Error if the table of algorithms does not have the pair.
 Formula formula(Collective collective, Algorithm algorithm, int ranks, std::span<const int> hosts = {});
 
 // messages α + carried n β + reduced n γ.

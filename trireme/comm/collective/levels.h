@@ -1,5 +1,5 @@
 // Ranks as hosts and lanes, for `hierarchical` and its closed forms. As many ranks of each host as the
-// smallest host has take part, one in each lane; any further rank is spoken for by a lane of its host.
+// smallest host has take part, one in each lane; any further rank is represented by a lane of its host.
 #pragma once
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/comm/collective/step_order.h"
 
 namespace trireme::comm {
 namespace {
@@ -77,17 +78,12 @@ void TimedRun::add_nodes(int rank, const Step& step, Range& range) {
   }
 }
 
-// What is written waits for what was written and read before, what is read for what was written.
 void TimedRun::build_rank(int rank) {
-  struct Chunk {
-    int writer = -1;
-    std::vector<int> readers;
-  };
   const std::span<const Step> list = steps_.of(rank);
-  std::vector<Chunk> chunks(chunk_begin_.size());
+  StepOrder order(static_cast<int>(chunk_begin_.size()));
   std::vector<Range> ranges(list.size());
-  std::vector<int> before;
-  for (int s = 0; s < static_cast<int>(list.size()); ++s) {
+  std::vector<uint32_t> before;
+  for (uint32_t s = 0; s < list.size(); ++s) {
     const Step& step = list[s];
     Range& range = ranges[s];
     range.begin = chunk_begin_[step.chunk];
@@ -95,26 +91,9 @@ void TimedRun::build_rank(int rank) {
     range.whole = step.kind == Step::Kind::local;
     if (range.begin == range.end && !empty_) continue;
     before.clear();
-    const auto read = [&](Chunk& chunk) {
-      if (chunk.writer >= 0) before.push_back(chunk.writer);
-      chunk.readers.push_back(s);
-    };
-    if (step.kind == Step::Kind::local) read(chunks[step.from]);
-    for (int c = step.chunk; c < step.chunk + step.count; ++c) {
-      Chunk& chunk = chunks[c];
-      if (step.kind == Step::Kind::send) {
-        read(chunk);
-        continue;
-      }
-      if (chunk.writer >= 0) before.push_back(chunk.writer);
-      before.insert(before.end(), chunk.readers.begin(), chunk.readers.end());
-      chunk.readers.clear();
-      chunk.writer = s;
-    }
-    std::sort(before.begin(), before.end());
-    before.erase(std::unique(before.begin(), before.end()), before.end());
+    order.add(step, s, before);
     add_nodes(rank, step, range);
-    for (const int earlier : before) wait(range, ranges[earlier]);
+    for (const uint32_t earlier : before) wait(range, ranges[earlier]);
   }
 }
 

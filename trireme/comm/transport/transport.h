@@ -8,7 +8,7 @@
 //  - Sends and receives of one stream may be posted in any order relative to each other; a message that comes
 //    before its receive is kept, within limits that hold back the sender rather than fail.
 //  - A peer that is gone, cut off or at odds makes every call here throw PeerError, on every rank, from then
-//    on, but see bear_loss_of(). Before the first throw the transport lets go of all requests and their
+//    on, but see bear_loss_of(). Before the first throw the transport gives up all requests and their
 //    memory.
 #pragma once
 
@@ -157,7 +157,7 @@ class Transport {
   // Ends every pending and later operation on all ranks, with this reason.
   virtual void abort(std::string_view reason) = 0;
 
-  // From now on the loss of these ranks is theirs alone: requests with one that is gone are let go of and
+  // From now on the loss of these ranks is theirs alone: requests with one that is gone are dropped and
   // calls about it throw, while all else goes on. Equal on all ranks. False where this transport can not:
   // then the loss of any rank ends the job, as ever.
   virtual bool bear_loss_of(std::span<const int> /*ranks*/) { return false; }

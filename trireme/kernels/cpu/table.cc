@@ -3,7 +3,9 @@
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 
-#include "trireme/kernels/kernel.h"
+#include <utility>
+
+#include "trireme/kernels/composed.h"
 
 namespace trireme {
 namespace cpu {
@@ -18,7 +20,6 @@ namespace cpu {
   X(add_bits) \
   X(add_cast) \
   X(add_collective) \
-  X(add_composed) \
   X(add_concat) \
   X(add_conv2d) \
   X(add_conv2d_grad_input) \
@@ -27,19 +28,18 @@ namespace cpu {
   X(add_dispatch) \
   X(add_dropout) \
   X(add_embedding) \
-  X(add_layer_norm) \
   X(add_matmul) \
   X(add_max_grad) \
   X(add_max_pool2d) \
+  X(add_norm) \
   X(add_optimizer) \
   X(add_orthogonalise) \
-  X(add_svd_sample)    \
+  X(add_svd_sample) \
   X(add_quantise) \
   X(add_reduce) \
   X(add_reshape) \
   X(add_residual) \
   X(add_rice) \
-  X(add_rms_norm) \
   X(add_rope) \
   X(add_route) \
   X(add_select) \
@@ -53,6 +53,22 @@ TRIREME_CPU_KERNEL_FILES(TRIREME_DECLARE)
 #undef TRIREME_DECLARE
 void add_widened(KernelTable&);  // comes last
 
+namespace {
+
+// The parts of composed ops one after another; see composed.h. No program for a CPU has them, so that the
+// lists which running one makes do not count.
+void add_composed(KernelTable& table) {
+  const auto add = [&]<size_t... kOps>(std::index_sequence<kOps...>) {
+    (add_for_all_formats(
+         table, composed_ops()[kOps].op,
+         {ComposedKernel<cpu_kernels, kOps>::run, ComposedKernel<cpu_kernels, kOps>::workspace}),
+     ...);
+  };
+  add(std::make_index_sequence<kComposedOpCount>());
+}
+
+}  // namespace
+
 }  // namespace cpu
 
 const KernelTable& cpu_kernels() {
@@ -61,6 +77,7 @@ const KernelTable& cpu_kernels() {
 #define TRIREME_ADD(name) cpu::name(all);
     TRIREME_CPU_KERNEL_FILES(TRIREME_ADD)
 #undef TRIREME_ADD
+    cpu::add_composed(all);
     cpu::add_widened(all);
     return all;
   }();

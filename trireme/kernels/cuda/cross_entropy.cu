@@ -247,7 +247,7 @@ __device__ __forceinline__ __nv_bfloat162 as_pair(const bf16* x) {
 __device__ __forceinline__ __half2 as_pair(const f16* x) {
   return *reinterpret_cast<const __half2*>(x);
 }
-// NaNs are passed over.
+// NaNs are skipped.
 template <int kCount, typename T>
 __device__ __forceinline__ float largest_of(const Few<kCount, T>& few) {
   if constexpr (kCount % 2 == 0 && sizeof(T) == 2) {

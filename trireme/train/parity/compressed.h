@@ -28,7 +28,7 @@ int compressing_group(const Mesh& mesh, int rank);
 int compressing_groups(const Mesh& mesh);
 // Adds the parts of gradients that the program has.
 void note_parts(const Program& program, GradientParts& parts);
-// What of whole tensors lies in the parts; all of what is not among them.
+// The parts of whole tensors that lie in `parts`. Tensors that are not named there stay whole.
 States cut(const States& whole, const GradientParts& parts);
 
 struct Agreed {

@@ -1,23 +1,24 @@
-// What layer_norm and rms_norm share: y = (x − mean)·rstd·gain + bias over rows, where rms_norm has
-// neither mean nor bias; the form that adds a residual first; and the gradient.
-#if defined(TRIREME_KERNELS_CPU_NORM_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef TRIREME_KERNELS_CPU_NORM_INL_H_
-#undef TRIREME_KERNELS_CPU_NORM_INL_H_
-#else
-#define TRIREME_KERNELS_CPU_NORM_INL_H_
-#endif
-
+// layer_norm and rms_norm: y = (x − mean)·rstd·gain + bias over rows, where rms_norm has neither mean nor
+// bias; the forms that add a residual first; and the gradients.
 #include <algorithm>
 #include <cmath>
 
 #include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/convert.h"
 #include "trireme/kernels/cpu/grain.h"
-#include "trireme/kernels/cpu/map-inl.h"
 #include "trireme/kernels/kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "trireme/kernels/cpu/norm.cc"
+#include <hwy/foreach_target.h>
+// foreach_target.h comes first
+#include <hwy/highway.h>
+
+#include "trireme/kernels/cpu/map-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme::cpu::HWY_NAMESPACE {
+namespace {
 
 enum class Norm { kLayer, kRms };
 
@@ -143,7 +144,7 @@ void norm_grad_row(const float* dy, const float* x, const float* gain, RowStats 
 
 // dgain and dbias are summed over blocks of rows first, as many as the shape alone says, and the
 // blocks' sums are then added in order.
-inline int64_t norm_grad_parts(int64_t rows) {
+int64_t norm_grad_parts(int64_t rows) {
   return std::clamp<int64_t>(rows / 32, 1, 64);
 }
 
@@ -189,7 +190,30 @@ void run_norm_grad(const KernelContext& context) {
   }
 }
 
+template <Norm kNorm>
+void add_norm_as(KernelTable& table, const std::string& name) {
+  table.add(name, DType::f32, {run_norm<kNorm, Residual::kNone>});
+  table.add("add_" + name, DType::f32, {run_norm<kNorm, Residual::kAdded>});
+  table.add(name + "_grad", DType::f32, {run_norm_grad<kNorm>, norm_grad_workspace<kNorm>});
+}
+
+}  // namespace
+
+void add_norm_kernels(KernelTable& table) {
+  add_norm_as<Norm::kLayer>(table, "layer_norm");
+  add_norm_as<Norm::kRms>(table, "rms_norm");
+}
+
 }  // namespace trireme::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // TRIREME_KERNELS_CPU_NORM_INL_H_
+#if HWY_ONCE
+namespace trireme::cpu {
+
+HWY_EXPORT(add_norm_kernels);
+void add_norm(KernelTable& table) {
+  HWY_DYNAMIC_DISPATCH(add_norm_kernels)(table);
+}
+
+}  // namespace trireme::cpu
+#endif
