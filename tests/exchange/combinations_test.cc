@@ -110,8 +110,11 @@ Example example(Feature feature) {
       return settings(kMixture);
     case kExpertAxis:
       return {{{"mesh", "data:2 expert:2"}, {"preset", "expert"}}, kMixture};
+    case kReplicas:
+      return {{{"mesh", "replica:2 data:2"}}, {}};
     case kContextAxis:
-      return {{{"mesh", "data:2 context:2"}, {"preset", "context"}}, {}};
+      return {{{"mesh", "data:2 context:2"}, {"preset", "context"}},
+              {"model.family=gpt", "model.heads=2", "model.seq=8", "model.vocab=16"}};
     case kOwnSamples:
     case kNccl:
       break;  // of no plan and no setting of a step

@@ -376,6 +376,28 @@ TEST(LayoutsOfSingleValues, DifferByRoundingAlone) {
             "rounding");
 }
 
+// Replicas beside data: ZeRO inside, sums between.
+TEST(Replicas, DifferByRoundingAlone) {
+  for (const char* plan :
+       {R"({"mesh": "replica:2 data:2"})", R"({"mesh": "replica:3 data:2", "preset": "zero1"})",
+        R"({"mesh": "data:2 replica:2", "preset": "zero2"})",
+        R"({"mesh": "replica:2 data:2 tensor:2", "preset": "megatron+sequence+zero3"})",
+        R"({"mesh": "replica:2 pipe:2 data:2", "preset": "zero2"})"}) {
+    for (const char* accumulate : {"train.accumulate=1", "train.accumulate=3"}) {
+      const Result result = verify_case(
+          {.settings = {"model.family=gpt", "model.layers=2", "model.heads=2", "model.hidden=10",
+                        "model.seq=5", "model.vocab=19", "train.batch=36", "train.clip_norm=0.1", accumulate},
+           .plan = plan});
+      EXPECT_EQ(result.verdict, Verdict::kRounding) << plan << " " << accumulate << ": " << result.reason;
+    }
+  }
+  const Result norms =
+      verify_case({.image = Shape{3, 5, 4},
+                   .settings = {"model.family=resnet", "model.layers=8", "model.classes=3", "train.batch=16"},
+                   .plan = R"({"mesh": "replica:2 data:2", "preset": "zero1"})"});
+  EXPECT_EQ(norms.verdict, Verdict::kRounding) << norms.reason;
+}
+
 // Three ranks have parts that are not even. Golden gpts have vocabularies that do not divide.
 std::vector<Case> cases() {
   const std::vector<Plan> rows = {plan("data", "data:3"), plan("zero1", "data:2"), plan("zero2", "data:2"),

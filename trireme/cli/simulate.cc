@@ -60,8 +60,7 @@ Prediction predict(const bench::StepSetup& setup, const Plan& plan, const sim::S
   };
   Prediction result{.report = sim::simulate(device_map, program, options),
                     .model_flops = model_flops(model, config.train, setup.shape)};
-  if (const int axis = plan.mesh.find(kReplicaAxis); axis >= 0)
-    result.model_flops *= Clients(plan.agreement, plan.mesh.axes()[axis].size).busy_share();
+  result.model_flops *= Clients(plan.agreement, replicas_of(plan.mesh)).busy_share();
   for (const sim::RankReport& rank : result.report.ranks)
     result.peak_flops_per_second += rank.stands_for * rank.device->peak(precision_of(config.train));
   result.units_per_second = static_cast<double>(setup.units_per_step()) / result.report.step_seconds;

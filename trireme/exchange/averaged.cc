@@ -28,7 +28,7 @@ using Way = ExchangeKind::Of;
 class OwnStepsMaker {
  public:
   explicit OwnStepsMaker(const AgreeingRank& rank)
-      : graph_(without_sums(rank.updates[0], LeftOut::kAllSums, rank.ops)),
+      : graph_(without_sums(rank.updates[0], replica_axis(rank.mesh), LeftOut::kAllSums, rank.ops)),
         how_(rank.agreement),
         ops_(rank.ops),
         own_(rank),

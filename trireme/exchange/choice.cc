@@ -20,13 +20,13 @@ bool is_compressed_by_default(const Value& parameter) {
 }
 
 void check_mesh(const Plan& plan) {
-  const int data = plan.mesh.find("data");
-  if (data < 0 || plan.mesh.axes()[data].size == 1)
+  const int replicas = replicas_of(plan.mesh);
+  if (replicas == 1)
     throw_error(
-        "the plan has an exchange, which is about how the ranks of the axis data agree, but its mesh '{}' "
-        "has not several of them; take the key exchange out, or add data:2, say, to the mesh",
+        "the plan has an exchange, which is about how the ranks of the axis data or replica agree, but its "
+        "mesh '{}' has not several of them; take the key exchange out, or add data:2, say, to the mesh",
         to_string(plan.mesh));
-  Clients(plan.agreement.with_epochs_as_steps(1), plan.mesh.axes()[data].size);  // refuses what can not be
+  Clients(plan.agreement.with_epochs_as_steps(1), replicas);  // refuses what can not be
 }
 
 // What the optimizer, or clipping, would do a second time.

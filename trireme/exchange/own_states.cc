@@ -21,9 +21,10 @@ Shape row_of(const Shape& shape) {
 
 }  // namespace
 
-OwnStates::OwnStates(const AgreeingRank& rank) : place_(rank), axis_(rank.mesh.axis(kReplicaAxis)) {
-  replicas_ = rank.mesh.axes()[axis_].size;
-  replica_ = rank.mesh.coordinate(rank.rank, axis_);
+OwnStates::OwnStates(const AgreeingRank& rank)
+    : place_(rank), axis_(rank.mesh.axis(replica_axis(rank.mesh))) {
+  replicas_ = replicas_of(rank.mesh);
+  replica_ = replica_of(rank.mesh, rank.rank);
   TRIREME_CHECK(std::ssize(rank.members) == replicas_);
 }
 
@@ -54,7 +55,7 @@ ValueId OwnStates::keep_named(Builder& b, const std::string& name, const Shape& 
 // In what order elements are added up depends on where they lie in what is sent, and ranks that have the same
 // must find the same: what other stages have too, and parts of several sizes, are sent alone (bucket.h).
 ValueId OwnStates::summed(Builder& b, ValueId value, const Value* of) const {
-  Attrs attrs{{"axis", std::string(kReplicaAxis)},
+  Attrs attrs{{"axis", std::string(replica_axis(place_.mesh))},
               {"ways", replicas_},
               {"coordinate", replica_},
               {"reduction", "sum"}};
@@ -81,10 +82,12 @@ bool OwnStates::is_even(const Value& state) const {
 
 namespace {
 
-// Whether nothing is made of a value but what a buffer becomes.
+// Whether nothing is made of a value but what a buffer becomes, be it after it was added up over another
+// axis.
 bool renews_a_buffer(const Graph& graph, ValueId value) {
   for (const Node& node : graph.nodes) {
-    if (std::ranges::find(node.inputs, value) != node.inputs.end()) return false;
+    if (std::ranges::find(node.inputs, value) == node.inputs.end()) continue;
+    if (!node.op->collective || !renews_a_buffer(graph, node.outputs[0])) return false;
   }
   for (const Output& output : graph.outputs) {
     if (output.value == value) return false;
@@ -92,10 +95,6 @@ bool renews_a_buffer(const Graph& graph, ValueId value) {
   return std::ranges::all_of(graph.updates, [&](const Update& update) {
     return update.value != value || graph.values[update.state].role == Role::kPending;
   });
-}
-
-bool is_sum_over_ranks(const Node& node) {
-  return node.op->collective && node.attrs.text("axis", "") == kReplicaAxis;
 }
 
 }  // namespace
@@ -107,11 +106,12 @@ void refuse_joint(std::string_view value) {
       value);
 }
 
-Graph without_sums(const Graph& graph, LeftOut which, const OpTable& ops) {
+Graph without_sums(const Graph& graph, std::string_view axis, LeftOut which, const OpTable& ops) {
   GraphCopy copy(graph, ops, graph.name);
   copy.declare_all();
   for (const Node& node : graph.nodes) {
-    if (is_sum_over_ranks(node) && (which == LeftOut::kAllSums || renews_a_buffer(graph, node.outputs[0]))) {
+    const bool over_axis = node.op->collective && node.attrs.text("axis", "") == axis;
+    if (over_axis && (which == LeftOut::kAllSums || renews_a_buffer(graph, node.outputs[0]))) {
       if (node.op->collective->kind != CollectiveKind::kAllReduce)
         refuse_joint(graph.values[node.outputs[0]].name);  // a layout splits it over the ranks
       copy.set(node.outputs[0], copy[node.inputs[0]]);

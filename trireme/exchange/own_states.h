@@ -1,6 +1,6 @@
 // States that replicas keep which go on by themselves for some steps: a first dim of 1, of which all replicas
 // have one each, so that checkpoints know them as they know residuals. A replica is the ranks of one place
-// along the axis data; each of them has the same part of such a state as of the state that it goes with. And
+// along replica_axis(); each of them has the same part of such a state as of the state that it goes with. And
 // the few nodes that go with them.
 #pragma once
 
@@ -49,10 +49,10 @@ class OwnStates {
   KeptStates kept_;
 };
 
-// A rank's graph without sums over the ranks along data: what it has made itself is all there is.
+// A rank's graph without sums over the replicas along `axis`: what its own has made is all there is.
 // kSumsOfBuffers: without those alone that make what buffers become (Role::kPending).
 enum class LeftOut { kAllSums, kSumsOfBuffers };
-Graph without_sums(const Graph& graph, LeftOut which, const OpTable& ops);
+Graph without_sums(const Graph& graph, std::string_view axis, LeftOut which, const OpTable& ops);
 // Throws the Error for an exchange whose ranks compute by themselves while a layout joins `value` over them.
 [[noreturn]] void refuse_joint(std::string_view value);
 

@@ -185,6 +185,18 @@ TEST(DeviceMap, TensorStaysInsideAHostWhereverTheMeshHasIt) {
   }
 }
 
+TEST(DeviceMap, ReplicasAreOnOtherHostsWhereverTheMeshHasThem) {
+  const Cluster cluster = parse_cluster(kTwoHosts, "my.toml");
+  for (const char* text : {"replica:2 pipe:2 data:2", "data:2 pipe:2 replica:2"}) {
+    const Mesh mesh = parse_mesh(text);
+    const DeviceMap device_map(mesh, cluster);
+    const int replica = mesh.axis("replica");
+    for (int rank = 0; rank < 8; ++rank)
+      EXPECT_EQ(device_map.host(rank), mesh.coordinate(rank, replica)) << text;
+    EXPECT_TRUE(device_map.is_symmetric());
+  }
+}
+
 TEST(DeviceMap, DevicesShareTheCardsOfTheirHost) {
   const Cluster cluster = parse_cluster(kTwoHosts, "my.toml");
   const Mesh mesh = parse_mesh("data:8");

@@ -9,13 +9,13 @@
 namespace trireme {
 namespace {
 
-// The number of a rank when the axes are nested from pipe, outermost, to tensor.
+// The number of a rank when the axes are nested from replica and pipe, outermost, to tensor.
 std::vector<int> order_of_axes(const Mesh& mesh) {
   std::vector<int> order;
   for (int axis = 0; axis < static_cast<int>(mesh.axes().size()); ++axis) order.push_back(axis);
   const auto depth = [&](int axis) {
     const std::string& name = mesh.axes()[axis].name;
-    return name == kPipeAxis ? 0 : name == "tensor" ? 2 : 1;
+    return name == kReplicaAxis ? 0 : name == kPipeAxis ? 1 : name == "tensor" ? 3 : 2;
   };
   std::ranges::stable_sort(order, {}, depth);
   return order;
@@ -61,8 +61,11 @@ Path DeviceMap::path(int from, int to) const {
   if (a.host == b.host) {
     if (a.of->inside.empty()) return {};
     const LinkClass& link = cluster_.link(a.of->inside);
-    return {Reach::kInside, link.mean_alpha_seconds(), 1 / link.mean_bytes_per_second(),
-            link.gamma_seconds_per_byte, link.slowdown,
+    return {Reach::kInside,
+            link.mean_alpha_seconds(),
+            1 / link.mean_bytes_per_second(),
+            link.gamma_seconds_per_byte,
+            link.slowdown,
             link.all_reduce_bytes_per_second > 0 ? 1 / link.all_reduce_bytes_per_second : 0};
   }
   const bool spine = leaf(from) != leaf(to);

@@ -1,7 +1,7 @@
 // Where the ranks of a mesh run: which device each has, and by which links ranks reach one another. The axis
 // tensor is laid on neighbouring devices, so that it stays inside a host where a host has enough of them;
-// pipe is laid outermost, and the others keep their order between the two. Groups of axes see links from here
-// alone.
+// replica is laid outermost, then pipe, and the others keep their order between the two and tensor. Groups of
+// axes see links from here alone.
 #pragma once
 
 #include <string_view>

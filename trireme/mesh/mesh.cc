@@ -104,4 +104,19 @@ Mesh parse_mesh(std::string_view text) {
   return Mesh(std::move(axes));
 }
 
+std::string_view replica_axis(const Mesh& mesh) {
+  const int axis = mesh.find(kReplicaAxis);
+  return axis >= 0 && mesh.axes()[axis].size > 1 ? kReplicaAxis : kDataAxis;
+}
+
+int replicas_of(const Mesh& mesh) {
+  const int axis = mesh.find(replica_axis(mesh));
+  return axis < 0 ? 1 : mesh.axes()[axis].size;
+}
+
+int replica_of(const Mesh& mesh, int rank) {
+  const int axis = mesh.find(replica_axis(mesh));
+  return axis < 0 ? 0 : mesh.coordinate(rank, axis);
+}
+
 }  // namespace trireme

@@ -18,6 +18,10 @@ struct Axis {
 // The axis of a pipeline's stages. Its ranks do different things, where those along other axes do the same
 // with different parts; so layouts do not speak of it.
 inline constexpr std::string_view kPipeAxis = "pipe";
+// Along both, ranks have the same weights and different rows of a batch. Those along data are near to one
+// another, and ZeRO splits states over them; those along replica are hosts or sites, between which gradients
+// alone are added up, or weights agreed on.
+inline constexpr std::string_view kDataAxis = "data", kReplicaAxis = "replica";
 
 class Mesh {
  public:
@@ -45,5 +49,12 @@ class Mesh {
 // "data:4 tensor:2"; "" for one rank. parse_mesh reads what to_string writes; commas serve as well as spaces.
 std::string to_string(const Mesh& mesh);
 Mesh parse_mesh(std::string_view text);
+
+// The axis along which replicas agree (plan/agreement.h): replica where several ranks are along it, else
+// data.
+std::string_view replica_axis(const Mesh& mesh);
+// How many ranks are along it, 1 where there is no such axis; and the place of a rank.
+int replicas_of(const Mesh& mesh);
+int replica_of(const Mesh& mesh, int rank);
 
 }  // namespace trireme

@@ -29,6 +29,15 @@ TEST(Mesh, TextRoundTrip) {
   EXPECT_EQ(parse_mesh("").ranks(), 1);
 }
 
+TEST(Mesh, ReplicasLieAlongTheirOwnAxisOrAlongData) {
+  EXPECT_EQ(replica_axis(parse_mesh("data:4 tensor:2")), "data");
+  EXPECT_EQ(replica_axis(parse_mesh("replica:2 data:4")), "replica");
+  EXPECT_EQ(replica_axis(parse_mesh("replica:1 data:4")), "data");
+  EXPECT_EQ(replicas_of(parse_mesh("replica:2 data:4")), 2);
+  EXPECT_EQ(replica_of(parse_mesh("replica:2 data:4"), 5), 1);
+  EXPECT_EQ(replicas_of(parse_mesh("tensor:2")), 1);
+}
+
 TEST(Mesh, BadOnesAreRefused) {
   EXPECT_THAT(error_of([] { parse_mesh("data"); }),
               HasSubstr("'data' found, an axis with its size expected"));

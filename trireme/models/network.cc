@@ -175,7 +175,7 @@ ValueId Network::batch_norm(ValueId x, const std::string& name) {
         shape(x)[0], norm_groups_.count);
   }
   if (norm_groups_.count > 1) attrs.set("groups", norm_groups_.count);
-  if (norm_groups_.statistics == NormGroups::Statistics::kOwn) attrs.set("statistics", "own");
+  if (norm_groups_.averaged > 0) attrs.set("all_groups", norm_groups_.averaged);
   const std::vector<ValueId> results = builder_.node("batch_norm", {x, gain, bias, mean, var}, attrs);
   builder_.update(mean, results[3]);
   builder_.update(var, results[4]);

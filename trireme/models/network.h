@@ -52,11 +52,10 @@ inline constexpr std::string_view kAdapts = "adapts";
 std::string adapter_name(std::string_view layer, char which);  // 'A' or 'B'
 bool is_adapter_name(std::string_view parameter);
 
-// In how many groups of rows batch norms take their statistics. kOwn: where ranks share the groups, each
-// keeps the running statistics of its own groups, not of all.
+// In how many groups of rows batch norms take their statistics; and over how many of them running statistics
+// are averaged: all (0), or those of one replica, where replicas keep their own.
 struct NormGroups {
-  int64_t count = 1;
-  enum class Statistics { kOfAll, kOwn } statistics = Statistics::kOfAll;
+  int64_t count = 1, averaged = 0;
 };
 
 class Network {

@@ -34,7 +34,7 @@ constexpr Known kKnown[] = {
     {"conv2d", "stride padding dilation groups"},
     {"max_pool2d avg_pool2d", "kernel stride padding"},
     {"layer_norm rms_norm batch_norm_inference", "eps"},
-    {"batch_norm", "groups all_groups statistics eps momentum"},
+    {"batch_norm", "groups all_groups eps momentum"},
     {"embedding", "row_offset whole_rows"},
     {"attention", "causal scale offset"},
     {"attention_at", "scale"},

@@ -22,7 +22,6 @@ IndexRule grouped(const OpInstance& op, const WrittenRule& written) {
 void localize_groups(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t end) {
   if (rule.indices[index].name != "g") return;
   attrs.set("groups", end - begin);
-  if (attrs.text("statistics", "") == "own") return;  // each rank's running ones are of its own groups alone
   attrs.set("all_groups", attrs.integer("all_groups", rule.indices[index].extent));
 }
 

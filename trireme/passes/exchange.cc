@@ -15,8 +15,8 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kAxis = "data", kCount = "accumulated.count", kLossScale = "loss_scale",
-                           kStep = "step", kScale = "scale";
+constexpr std::string_view kCount = "accumulated.count", kLossScale = "loss_scale", kStep = "step",
+                           kScale = "scale";
 
 // A sum of a gradient's addends that a method takes the place of.
 struct Target {
@@ -39,7 +39,8 @@ class Exchanger {
         mesh_(plan.mesh),
         pins_(pins),
         stages_(stages),
-        axis_(plan.mesh.find(kAxis)),
+        axis_name_(replica_axis(plan.mesh)),
+        axis_(plan.mesh.find(axis_name_)),
         choices_(exchange_choices(plan.agreement)),
         copy_(graph, ops, until == 0 ? graph.name : fmt::format("{}_until_{}", graph.name, until)),
         b_(copy_.builder()) {
@@ -75,14 +76,15 @@ class Exchanger {
 
  private:
   const Node& node(int n) const { return graph_.nodes[n]; }
-  // Whether a node adds something up over the replicas.
-  bool sums_over_replicas(int n) const {
+  // Whether a node adds something up over ranks; and over the replicas.
+  bool sums(int n) const {
     const auto& collective = node(n).op->collective;
-    if (!collective || node(n).attrs.text("axis", "") != kAxis) return false;
-    return (collective->kind == CollectiveKind::kAllReduce ||
+    return collective &&
+           (collective->kind == CollectiveKind::kAllReduce ||
             collective->kind == CollectiveKind::kReduceScatter) &&
            node(n).attrs.text("reduction", "") == "sum";
   }
+  bool sums_over_replicas(int n) const { return sums(n) && node(n).attrs.text("axis") == axis_name_; }
 
   void find_targets() {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
@@ -118,9 +120,9 @@ class Exchanger {
     }
     if (!rest[static_cast<size_t>(axis_)].is_partial())
       throw_error(
-          "the plan has an exchange for {}, which its layout splits over the axis data, so that ranks have "
+          "the plan has an exchange for {}, which its layout splits over the axis {}, so that ranks have "
           "no addends of its gradient to agree on. Name other parameters (\"for\"), or take the layout away",
-          value.attrs.text("of"));
+          value.attrs.text("of"), axis_name_);
     const Shape& shape = whole_.type(whole_.find(value.name)).shape;
     if (local_shape(shape, rest, mesh_, 0) != local_shape(shape, rest, mesh_, mesh_.ranks() - 1))
       throw_error(
@@ -146,14 +148,14 @@ class Exchanger {
       TRIREME_CHECK(found != kNoValue);
       return found;
     };
-    const ValueId count = given(kCount);
+    ValueId count = given(kCount);  // and then its sum over one axis after the other
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (node(static_cast<int>(n)).inputs[0] == count && sums_over_replicas(static_cast<int>(n)))
-        count_node_ = static_cast<int>(n);
+      if (node(static_cast<int>(n)).inputs[0] != count || !sums(static_cast<int>(n))) continue;
+      copy_.add(graph_.nodes[n]);
+      count = graph_.nodes[n].outputs[0];
     }
-    TRIREME_CHECK(count_node_ >= 0);
-    copy_.add(node(count_node_));
-    common_.count = copy_[node(count_node_).outputs[0]];
+    TRIREME_CHECK((count != given(kCount)));
+    common_.count = copy_[count];
     common_.loss_scale = copy_[given(kLossScale)];
     common_.step = copy_[given(kStep)];
     common_.unit = b_.op("mul", {common_.count, common_.loss_scale}, {}, "exchange/unit");
@@ -169,7 +171,7 @@ class Exchanger {
   ValueId gradient_of(const Target& target) const { return copy_[node(target.node).inputs[0]]; }
 
   Attrs collective_attrs() const {
-    return {{"axis", std::string(kAxis)}, {"ways", common_.ranks}, {"coordinate", common_.rank}};
+    return {{"axis", std::string(axis_name_)}, {"ways", common_.ranks}, {"coordinate", common_.rank}};
   }
 
   ValueId summed(ValueId value, std::string_view reduction = "sum") {
@@ -327,7 +329,7 @@ class Exchanger {
     debug_verify(b_.graph());
   }
 
-  // One for each rank that has its own: along data, and along the axes that split the gradient.
+  // One for each rank that has its own: along the replicas, and along the axes that split the gradient.
   KeptState together(const Target& target, const Addend::Kept& kept) const {
     const Layout gradient = state_layout(pins_, graph_.values[target.gradient], mesh_).rest;
     KeptState result{b_.shape(kept.state), replicated(mesh_)};
@@ -347,6 +349,7 @@ class Exchanger {
   const Mesh& mesh_;
   const Pins& pins_;
   const StateStages& stages_;
+  std::string_view axis_name_;
   int axis_;
   std::vector<int> members_;  // the ranks of the mesh along it
   std::vector<ExchangeChoice> choices_;
@@ -354,7 +357,6 @@ class Exchanger {
   Builder& b_;  // of the copy
   Addend::Common common_;
   std::vector<Target> targets_;  // in the order of the graph
-  int count_node_ = -1;          // adds up how many targets there are
   ValueId finite_ = kNoValue;
   KeptStates kept_;
 };

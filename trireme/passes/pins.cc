@@ -1,6 +1,8 @@
 // The rows of plan/preset.h in terms of layouts.
 #include "trireme/passes/pins.h"
 
+#include <algorithm>
+
 #include "trireme/base/error.h"
 #include "trireme/ir/trained.h"
 
@@ -22,20 +24,27 @@ const Preset* preset_over(const Plan& plan, std::string_view axis) {
 }
 
 // Rows that lie next to each other go to ranks along expert, which exchange them: those of a rank along data
-// are a block, and each is dealt out.
+// and replica are a block, and each is dealt out.
 Layout along_rows(const Plan& plan) {
   Layout layout = replicated(plan.mesh);
   for (const int axis : batch_axes(plan)) layout[axis] = Placement::split(kBatchDim);
-  const int data = spread_axis(plan.mesh, "data"), expert = spread_axis(plan.mesh, "expert");
-  if (data >= 0 && expert >= 0) layout[expert].blocks = plan.mesh.axes()[data].size;
+  const int expert = spread_axis(plan.mesh, "expert");
+  for (const std::string_view name : {kReplicaAxis, kDataAxis}) {
+    const int axis = spread_axis(plan.mesh, name);
+    if (axis >= 0 && expert >= 0) layout[expert].blocks *= plan.mesh.axes()[axis].size;
+  }
   return layout;
 }
 
-// A method compresses a rank's whole gradient and keeps what it has not sent of it: gradients are then split
-// by none of ZeRO's stages.
+// A method compresses a rank's whole gradient and keeps what it has not sent of it. Along data, gradients are
+// then split by none of ZeRO's stages; along an axis `replica`, they are added up over data before, each
+// microbatch's.
 StateShares shares_over_data(const Plan& plan) {
-  StateShares shares = *plan.preset_over("data")->states;
-  if (plan.agreement.kind() == Agreement::Kind::kCompressed && shares.gradient.at_rest == Share::kPart)
+  StateShares shares = *plan.preset_over(kDataAxis)->states;
+  if (plan.agreement.kind() != Agreement::Kind::kCompressed) return shares;
+  if (replica_axis(plan.mesh) == kReplicaAxis)
+    shares.gradient = shares.gradient_of_one;
+  else if (shares.gradient.at_rest == Share::kPart)
     shares.gradient.at_rest = shares.gradient.in_use = Share::kAddend;
   return shares;
 }
@@ -49,9 +58,11 @@ class PinMaker {
         microbatches_(microbatches),
         shares_(shares_over_data(plan)),
         tensor_preset_(preset_over(plan, "tensor")),
-        data_(spread_axis(mesh_, "data")),
+        data_(spread_axis(mesh_, kDataAxis)),
         tensor_(tensor_preset_ ? spread_axis(mesh_, "tensor") : -1),
         expert_(preset_over(plan, "expert") ? spread_axis(mesh_, "expert") : -1),
+        exchanged_(plan.agreement.is_dense() ? -1 : spread_axis(mesh_, kReplicaAxis)),
+        compresses_sums_(exchanged_ >= 0 && plan.agreement.kind() == Agreement::Kind::kCompressed),
         context_preset_(preset_over(plan, "context")),
         context_(context_preset_ ? spread_axis(mesh_, "context") : -1),
         addend_axes_(batch_axes(plan)) {
@@ -150,10 +161,13 @@ class PinMaker {
     if (!shares) return {whole, whole};
     const Share at_rest = share_at_rest(*shares, value);
     StateLayout layout{lying(at_rest, value, whole), {}};
-    // What can not be split over the ranks is added up as under `data`.
-    if (shares == &gradient_shares() && shares->at_rest == Share::kPart && layout.rest == whole &&
-        !added_at_once())
-      layout.rest = with_sums(value, whole);
+    // Sums over axes that do not split it, and of what can not be split at all, are made once in the update.
+    if (shares == &gradient_shares() && shares->at_rest == Share::kPart && !added_at_once() &&
+        !compresses_sums_)
+      layout.rest = with_sums(value, layout.rest);
+    if (shares == &gradient_shares() && exchanged_ >= 0 &&
+        layout.rest[exchanged_].kind == Placement::Kind::kReplicated)
+      layout.rest[exchanged_] = Placement::sum();
     if (kind_ == SegmentKind::kEvaluate && value.role == Role::kOptimizer)
       layout.use = whole;  // averages of weights, which are used as weights are
     else if (kind_ == SegmentKind::kUpdate && value.attrs.has("addends"))
@@ -292,6 +306,8 @@ class PinMaker {
   const StateShares shares_;
   const Preset* tensor_preset_;   // may be null
   int data_, tensor_, expert_;    // axes; −1 where there is none
+  int exchanged_;                 // replica, where an exchange takes the place of sums over it; or −1
+  bool compresses_sums_;          // there, of what was added up over data
   const Preset* context_preset_;  // may be null
   int context_;
   std::vector<int> addend_axes_;  // over which targets are spread, and so what is added up over them
@@ -301,7 +317,8 @@ class PinMaker {
 
 std::vector<int> batch_axes(const Plan& plan) {
   std::vector<int> axes;
-  for (const char* axis : {"data", "expert", "tensor"}) {
+  for (const std::string_view axis :
+       {kReplicaAxis, kDataAxis, std::string_view("expert"), std::string_view("tensor")}) {
     const Preset* preset = preset_over(plan, axis);
     if (preset && preset->rows == Preset::Rows::kShared) axes.push_back(spread_axis(plan.mesh, axis));
   }
@@ -313,6 +330,14 @@ int64_t batch_parts(const Plan& plan) {
   int64_t parts = 1;
   for (const int axis : batch_axes(plan)) parts *= plan.mesh.axes()[axis].size;
   return parts;
+}
+
+bool others_share_batch(const Plan& plan) {
+  if (plan.agreement.servers() || spread_axis(plan.mesh, replica_axis(plan.mesh)) < 0) return false;
+  return std::ranges::any_of(batch_axes(plan), [&](int axis) {
+    const std::string& name = plan.mesh.axes()[axis].name;
+    return name != kDataAxis && name != kReplicaAxis;
+  });
 }
 
 Part batch_rows(const Plan& plan, int64_t rows, int rank) {

@@ -8,7 +8,8 @@
 namespace trireme {
 
 // Gradients of several microbatches are kept as addends and added up over ranks once a step, in the update;
-// those of one are added up as they are made.
+// those of one are added up as they are made. What replicas agree on otherwise than by dense sums along an
+// axis `replica` is kept as addends over that axis in any case.
 enum class Microbatches { kOne, kSeveral };
 
 // `graph` has whole tensors. States lie by their roles; others than parameters, gradients and those of the
@@ -22,6 +23,8 @@ Pins pins_of(const Plan& plan, const Graph& graph, SegmentKind kind, Microbatche
 // takes.
 std::vector<int> batch_axes(const Plan& plan);
 int64_t batch_parts(const Plan& plan);
+// Whether there are several replicas, and other axes than data and replica split the batch too.
+bool others_share_batch(const Plan& plan);
 Part batch_rows(const Plan& plan, int64_t rows, int rank);
 
 }  // namespace trireme

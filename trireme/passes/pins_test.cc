@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "trireme/ir/builder.h"
 #include "trireme/ops/table.h"
 
@@ -63,6 +65,51 @@ TEST(Pins, NeighboursAlongExpertShareTheRowsOfABlock) {
   const std::string both = R"({"mesh": "data:2 expert:2", "preset": "expert+zero3"})";
   EXPECT_EQ(at_rest({4, 8, 8}, experts, both), "{data:1 expert:0}");
   EXPECT_EQ(at_rest({8, 8}, {}, both), "{data:0}");
+}
+
+// How a gradient of this shape lies between the parts of a step of so many microbatches.
+std::string gradient_at_rest(const std::string& plan_json, Microbatches microbatches,
+                             const Shape& shape = {8, 16}) {
+  Builder b(ops(), "first");
+  b.state("w", {DType::f32, shape}, Role::kParameter);
+  b.state("grad.w", {DType::f32, shape}, Role::kGradient, {{"of", "w"}});
+  const Plan plan = parse_plan(plan_json, "test");
+  return to_string(
+      pins_of(plan, b.take(), SegmentKind::kForwardBackward, microbatches).states.at("grad.w").rest,
+      plan.mesh);
+}
+
+// ZeRO splits over data alone; sums over replicas wait for the update where there are several microbatches,
+// or an exchange takes their place.
+TEST(Pins, ZeroSplitsInsideAReplica) {
+  const auto with = [](const char* preset, const char* exchange = R"("all_reduce")") {
+    return fmt::format(R"({{"mesh": "replica:2 data:2", "preset": "{}", "exchange": {}}})", preset, exchange);
+  };
+  using enum Microbatches;
+  EXPECT_EQ(at_rest({8, 16}, {}, with("zero3")), "{data:0}");
+  EXPECT_EQ(gradient_at_rest(with("zero2"), kOne), "{data:0}");
+  EXPECT_EQ(gradient_at_rest(with("zero2"), kSeveral), "{replica:sum data:0}");
+  EXPECT_EQ(gradient_at_rest(with("zero1"), kSeveral), "{replica:sum data:sum}");
+  EXPECT_EQ(gradient_at_rest(with("zero2"), kSeveral, {1}), "{replica:sum data:sum}");
+  for (const char* exchange : {R"("diloco")", R"("top_k")"}) {
+    EXPECT_EQ(gradient_at_rest(with("data", exchange), kOne), "{replica:sum}");
+    EXPECT_EQ(gradient_at_rest(with("zero1", exchange), kOne), "{replica:sum data:0}");
+  }
+  EXPECT_EQ(gradient_at_rest(with("zero1", R"("diloco")"), kSeveral), "{replica:sum data:sum}");
+  EXPECT_EQ(gradient_at_rest(with("zero1", R"("top_k")"), kSeveral), "{replica:sum data:0}");
+}
+
+TEST(Pins, ReplicasShareTheBatch) {
+  const Plan plan = parse_plan(R"({"mesh": "replica:2 data:2", "preset": "zero1"})", "test");
+  EXPECT_EQ(batch_parts(plan), 4);
+  EXPECT_FALSE(others_share_batch(plan));
+  std::set<int64_t> first_rows;
+  for (int rank = 0; rank < 4; ++rank) {
+    const Part rows = batch_rows(plan, 8, rank);
+    EXPECT_EQ(rows.size, 2);
+    first_rows.insert(rows.begin);
+  }
+  EXPECT_EQ(first_rows, (std::set<int64_t>{0, 2, 4, 6}));
 }
 
 }  // namespace

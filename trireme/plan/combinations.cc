@@ -15,7 +15,7 @@ constexpr EnumNames<kFeatures> kNames = {
     "an axis pipe",
     "an axis besides data",
     "a preset or layouts that split tensors",
-    "zero1, zero2 or zero3",
+    "zero1, zero2 or zero3 without an axis replica",
     "layouts",
     "an asynchronous schedule (pipedream, 2bw)",
     "the schedule chimera",
@@ -23,7 +23,7 @@ constexpr EnumNames<kFeatures> kNames = {
     "offload of weights or gradients",
     "an algorithm for an axis",
     "batch_norm: synchronised",
-    "a batch that other axes than data split too",
+    "a batch that other axes than data and replica split too",
     "an exchange",
     "an exchange by atomo, by pruned_ring or with a code",
     "an exchange with a warm-up",
@@ -50,6 +50,7 @@ constexpr EnumNames<kFeatures> kNames = {
     "a mixture of experts (model.moe.experts)",
     "an axis expert",
     "an axis context",
+    "an axis replica",
 };
 
 // Their kernels are for CPUs alone: a code is written bit after bit, atomo decomposes matrices, and
@@ -130,12 +131,15 @@ const std::vector<Combination>& combinations() {
        "between two steps microbatches are under way that have seen older weights, and these would have to "
        "be averaged too; use a synchronous schedule"},
       {kOwnWeights, kZero,
-       "ranks have weights and states of the optimizer of their own for a while, and ZeRO splits one set of "
-       "them over all; it would need an axis of its own inside a replica"},
+       "ranks along data have weights and states of the optimizer of their own for a while, and ZeRO splits "
+       "one set of them over all. Give the mesh an axis replica: then the ranks along that agree, and ZeRO "
+       "splits over data inside a replica"},
       // What is measured or promised of dense sums.
       {kShards, kExchange,
        "shards give the same bits for any number of ranks, and an exchange leaves out parts of each rank's "
        "gradient"},
+      {kShards, kReplicas,
+       "shards add up ranks in pairs, and there would be pairs along two axes; use the axis data alone"},
       {kShards, kSplitTensors,
        "shards promise the same bits on any number of ranks, which holds for data parallelism alone: parts "
        "of tensors are added up in an order of their own"},
@@ -179,6 +183,9 @@ const std::vector<Combination>& combinations() {
       {kOwnSamples, kSharedBatch,
        "each rank along data has samples of its own, and the rows of a batch would be dealt out over other "
        "axes too; those would have to read the same samples. Use data.partition=iid"},
+      {kOwnSamples, kReplicas,
+       "each replica has samples of its own, and the rows of a batch would be dealt out over data too; those "
+       "ranks would have to read the same samples. Use data.partition=iid"},
       {kOwnSamples, kServed,
        "samples are dealt out over the axis data, servers included, and only workers compute; they would "
        "have to be counted alone. Use data.partition=iid"},
@@ -232,10 +239,11 @@ Features features_of(const Plan& plan) {
   const Agreement& agreement = plan.agreement;
   add(kPipe, plan.pipeline_stages() > 1);
   add(kOtherAxes, std::ranges::any_of(plan.mesh.axes(), [](const Axis& axis) {
-        return axis.name != "data" && axis.name != kServerAxis && axis.size > 1;
+        return axis.name != kDataAxis && axis.name != kServerAxis && axis.size > 1;
       }));
   add(kSplitTensors, plan.preset != "data" || !plan.layouts.empty());
-  add(kZero, plan.has("zero1") || plan.has("zero2") || plan.has("zero3"));
+  const bool zero = plan.has("zero1") || plan.has("zero2") || plan.has("zero3");
+  add(kZero, zero && replica_axis(plan.mesh) == kDataAxis);
   add(kLayouts, !plan.layouts.empty());
   add(kAsynchronous, plan.pipeline_stages() > 1 && (plan.schedule == "pipedream" || plan.schedule == "2bw"));
   add(kChimera, plan.pipeline_stages() > 1 && plan.schedule == "chimera");
@@ -258,6 +266,7 @@ Features features_of(const Plan& plan) {
   };
   add(kExpertAxis, has_axis("expert"));
   add(kContextAxis, has_axis("context"));
+  add(kReplicas, replica_axis(plan.mesh) == kReplicaAxis);
   return features;
 }
 

@@ -18,7 +18,7 @@ enum class Feature {
   kPipe,          // stages
   kOtherAxes,     // of several ranks, besides data
   kSplitTensors,  // anything but whole tensors on every rank
-  kZero,          // zero1, zero2, zero3
+  kZero,          // zero1, zero2, zero3 over the ranks that agree: there is no axis replica
   kLayouts,
   kAsynchronous,  // schedule
   kChimera,
@@ -26,7 +26,7 @@ enum class Feature {
   kOffloadedModel,  // weights or gradients
   kAlgorithm,
   kSynchronisedNorm,  // asked for
-  kSharedBatch,       // axes besides data split it too
+  kSharedBatch,       // axes besides data and replica split it too
   // How replicas agree.
   kExchange,    // anything but dense sums
   kHostMethod,  // a compressor that no GPU has kernels for
@@ -57,8 +57,9 @@ enum class Feature {
   kExperts,     // mixtures of experts
   kExpertAxis,  // several ranks along it
   kContextAxis,
+  kReplicas,
 };
-inline constexpr int kFeatures = static_cast<int>(Feature::kContextAxis) + 1;
+inline constexpr int kFeatures = static_cast<int>(Feature::kReplicas) + 1;
 std::string_view name(Feature feature);  // as people say it: "an axis pipe"
 
 struct Combination {

@@ -35,10 +35,13 @@ TEST(Combinations, AreThereOnceAndOfEveryFeature) {
 
 TEST(Combinations, AreRefusedWhenThePlanIsRead) {
   const auto read = [](const char* plan) { parse_plan(plan, "plan.json"); };
-  EXPECT_THAT([&] { read(R"({"mesh": "data:2", "preset": "zero2", "exchange": "local"})"); },
-              ThrowsMessage<Error>(testing::AllOf(
-                  HasSubstr("d_psgd, sgp, ad_psgd) and zero1, zero2 or zero3 do not go together: ranks have"),
-                  HasSubstr("it would need an axis of its own"))));
+  EXPECT_THAT(
+      [&] { read(R"({"mesh": "data:2", "preset": "zero2", "exchange": "local"})"); },
+      ThrowsMessage<Error>(testing::AllOf(
+          HasSubstr("d_psgd, sgp, ad_psgd) and zero1, zero2 or zero3 without an axis replica do not go "
+                    "together: ranks along data have"),
+          HasSubstr("Give the mesh an axis replica"))));
+  EXPECT_NO_THROW(read(R"({"mesh": "replica:2 data:2", "preset": "zero2", "exchange": "local"})"));
   EXPECT_NO_THROW(read(R"({"mesh": "data:2", "preset": "zero2", "exchange": "top_k"})"));
   EXPECT_NO_THROW(read(R"({"mesh": "data:2", "preset": "zero2", "exchange": "all_reduce"})"));
 }

@@ -89,7 +89,7 @@ const Preset* Plan::preset_over(std::string_view axis) const {
     if (!part || part->axis != axis) continue;
     if (!result || !part->changes.empty()) result = part;
   }
-  return result || axis != "data" ? result : find_preset("data");
+  return result || (axis != kDataAxis && axis != kReplicaAxis) ? result : find_preset(axis);
 }
 
 const Layout* Plan::layout_of(std::string_view name) const {

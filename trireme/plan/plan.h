@@ -80,8 +80,8 @@ struct Plan {
   int rank_in_stage(int rank) const;
 
   bool has(std::string_view part) const;  // whether it is one of the preset's parts
-  // What the preset does along an axis: `data` for the axis data where it names nothing else, and of two
-  // parts the one that changes the other. Null where it does nothing.
+  // What the preset does along an axis: `data` and `replica` for those axes where it names nothing else, and
+  // of two parts the one that changes the other. Null where it does nothing.
   const Preset* preset_over(std::string_view axis) const;
   // What `layouts` says of a value, if anything.
   const Layout* layout_of(std::string_view name) const;

@@ -22,7 +22,7 @@ bool contains(const std::vector<std::string>& list, std::string_view word) {
 }
 
 // The axes of a preset are there, and no axis is there for nothing. Data parallelism is always meant, with or
-// without its axis.
+// without its axes.
 void check_axes(const Plan& plan, std::string_view source) {
   std::vector<std::string> used = preset_axes(plan.preset, source);
   for (const std::string& axis : used) {
@@ -33,7 +33,9 @@ void check_axes(const Plan& plan, std::string_view source) {
         "to the mesh, or leave that part out of the preset",
         source, plan.preset, axis, to_string(plan.mesh), axis);
   }
-  if (!contains(used, "data")) used.emplace_back("data");
+  for (const std::string_view axis : {kDataAxis, kReplicaAxis}) {
+    if (!contains(used, axis)) used.emplace_back(axis);
+  }
   used.emplace_back(kPipeAxis);
   const std::vector<std::string> of_preset = used;
   for (const auto& [pattern, layout] : plan.layouts) {

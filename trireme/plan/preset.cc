@@ -5,6 +5,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/mesh/mesh.h"
 
 namespace trireme {
 namespace {
@@ -41,6 +42,7 @@ constexpr Preset kPresets[] = {
     {.name = "zero1", .axis = "data", .rows = kShared, .states = kZero1},
     {.name = "zero2", .axis = "data", .rows = kShared, .states = kZero2},
     {.name = "zero3", .axis = "data", .rows = kShared, .states = kZero3},
+    {.name = "replica", .axis = kReplicaAxis, .rows = kShared},
     {.name = "expert", .axis = "expert", .rows = kShared, .weights = Weights::kExperts},
     {.name = "megatron", .axis = "tensor", .weights = Weights::kFeatures},
     {.name = "sequence", .axis = "tensor", .changes = "megatron", .weights = Weights::kFeaturesAndPositions,

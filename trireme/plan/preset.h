@@ -6,6 +6,7 @@
 //   zero1       data    and the optimizer's states
 //   zero2       data    and gradients, each microbatch adding to its parts
 //   zero3       data    and weights at rest, gathered for the forward part and again for the backward part
+//   replica     replica the batch alone, whatever is split over data
 //   expert      expert  the batch; experts of a mixture, to which tokens are sent
 //   megatron    tensor  attention by heads, feed-forward layers by columns and then rows, the vocabulary
 //   sequence    tensor  with megatron: what lies between those, along the sequence

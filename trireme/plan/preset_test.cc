@@ -18,6 +18,7 @@ TEST(Preset, APlanHasARowForEachAxis) {
   EXPECT_EQ(over("megatron+zero3", "data"), "zero3");
   EXPECT_EQ(over("megatron+zero3", "tensor"), "megatron");
   EXPECT_EQ(over("megatron", "data"), "data") << "data parallelism is always meant";
+  EXPECT_EQ(over("zero1", "replica"), "replica");
   EXPECT_EQ(over("data", "tensor"), "nothing");
   EXPECT_EQ(over("megatron+sequence", "tensor"), "sequence") << "which changes megatron";
   EXPECT_EQ(over("sequence+megatron", "tensor"), "sequence");

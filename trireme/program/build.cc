@@ -49,19 +49,14 @@ int64_t parameters_of(const std::vector<StepSegment>& segments) {
   return total;
 }
 
-int replicas_of(const Mesh& mesh) {
-  const int axis = mesh.find(kReplicaAxis);
-  return axis < 0 ? 1 : mesh.axes()[axis].size;
-}
-
 bool is_own(const StepSegment& segment) {
   return segment.rows == Rows::kOfOneRank;
 }
 
-// Of a rank that goes on by itself, or whose gradients go to a server.
-void check_alone(const Graph& forward) {
+// Of a replica that goes on by itself, or a rank whose gradients go to a server.
+void check_alone(const Graph& forward, std::string_view axis) {
   for (const Node& node : forward.nodes) {
-    if (node.op->collective && node.attrs.text("axis", "") == "data")
+    if (node.op->collective && node.attrs.text("axis", "") == axis)
       refuse_joint(forward.values[node.outputs[0]].name);
   }
 }
@@ -105,18 +100,19 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
   const bool own = std::ranges::any_of(whole_, is_own);
   Features features = features_of(plan_);
   if (own) features.insert(Feature::kShards);
-  if (!plan_.agreement.servers() && replicas_of(stage_plan_.mesh) > 1 &&
-      batch_parts(stage_plan_) != replicas_of(stage_plan_.mesh))
-    features.insert(Feature::kSharedBatch);
+  if (others_share_batch(plan_)) features.insert(Feature::kSharedBatch);
   check_combinations(features);
   if (!own) check_plan(stage_plan_, whole_);
   // A pipeline's stages reduce gradients in the update, after all backward parts.
-  // Methods of exchange compress them once a step, there too.
+  // Methods of exchange compress them once a step, there too. Where there is an axis replica, that is for
+  // sums over it alone (passes/pins.h).
   const bool exchanges = stage_plan_.mesh.ranks() > 1 && !plan_.agreement.is_dense();
   if (exchanges && pipeline_) stages_ = stages_of_parameters(whole_.front().graph, cut_, *pipeline_);
   const std::vector<int64_t> early_steps = early_ends(exchange_choices(plan_.agreement));
   const Microbatches several =
-      microbatches > 1 || pipeline_ || exchanges ? Microbatches::kSeveral : Microbatches::kOne;
+      microbatches > 1 || pipeline_ || (exchanges && replica_axis(stage_plan_.mesh) == kDataAxis)
+          ? Microbatches::kSeveral
+          : Microbatches::kOne;
   for (const StepSegment& segment : whole_) {
     std::optional<Common>& common = common_.emplace_back();
     const bool whole_on_server =
@@ -144,7 +140,7 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
             optimized(exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops(), stages_, nullptr, until));
       if (!record_.steps) leader = exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops(), stages_);
     }
-    if (agrees_ && segment.kind == SegmentKind::kForwardBackward) check_alone(leader);
+    if (agrees_ && segment.kind == SegmentKind::kForwardBackward) check_alone(leader, replica_axis(mesh));
     common =
         Common{std::move(graph), std::move(pins), std::move(spread), std::move(leader), std::move(early)};
     if (pipeline_) continue;  // it is cut first
@@ -158,7 +154,7 @@ ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan,
 // Where ranks go on by themselves, each keeps the running statistics that it has made.
 Graph ProgramBuilder::of_rank(const StepSegment& segment, Graph local) const {
   if (!agrees_ || segment.kind != SegmentKind::kForwardBackward) return local;
-  return without_sums(local, LeftOut::kSumsOfBuffers, ops());
+  return without_sums(local, replica_axis(stage_plan_.mesh), LeftOut::kSumsOfBuffers, ops());
 }
 
 // Of one rank of a stage; of a pipeline, not yet cut.
@@ -257,7 +253,7 @@ KeptStates ProgramBuilder::lying() const {
 
 AgreedSteps ProgramBuilder::agreed_steps(const Graph& update, int rank, const StateStages& stages) const {
   AgreeingRank place{plan_.agreement, {&update, 1}, stage_plan_.mesh, plan_.rank_in_stage(rank), ops()};
-  place.members = plan_.mesh.members(rank, plan_.mesh.axis(kReplicaAxis));
+  place.members = plan_.mesh.members(rank, plan_.mesh.axis(replica_axis(plan_.mesh)));
   place.states = lying();
   for (const auto& [name, holders] : stages) {
     if (holders.size() > 1) place.shared.insert(name);

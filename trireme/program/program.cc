@@ -55,9 +55,8 @@ bool Segment::takes(Role role) const {
 namespace {
 
 double bytes_sent_in_sum(const Program& program, const Action& action) {
-  const int64_t ways = program.mesh.axes()[program.mesh.axis(kReplicaAxis)].size;
   const auto bytes = static_cast<double>(program.find_state(action.what)->type.bytes());
-  return bytes_sent(CollectiveKind::kAllReduce, ways, bytes, bytes);
+  return bytes_sent(CollectiveKind::kAllReduce, replicas_of(program.mesh), bytes, bytes);
 }
 
 }  // namespace

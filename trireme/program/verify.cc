@@ -278,13 +278,13 @@ class ListCheck {
   }
 
   void check_sum(const Action& action) {
-    const int axis = program_.mesh.find(kReplicaAxis);
+    const int axis = program_.mesh.find(replica_axis(program_.mesh));
     const State* state = program_.find_state(action.what);
     const std::string_view verb =
         action.kind == Action::Kind::kReduce ? "begins to add up" : "awaits the sum of";
     if (!state || axis < 0)
       throw_error("the list '{}' {} %{} over the ranks along {}, {}", list_.name, verb, action.what,
-                  kReplicaAxis,
+                  replica_axis(program_.mesh),
                   state ? "an axis that the mesh does not have" : "a state that does not exist");
     if (action.slot < 0)
       throw_error("the list '{}' {} slot {} of %{}; 0 or more expected", list_.name, verb, action.slot,

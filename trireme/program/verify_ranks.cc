@@ -114,7 +114,7 @@ class Events {
   }
 
   void begin_sum(const Action& action) {
-    const int axis = program_.mesh.axis(kReplicaAxis);
+    const int axis = program_.mesh.axis(replica_axis(program_.mesh));
     const std::string type = to_string(program_.find_state(action.what)->type);
     events_.push_back({Event::Kind::kStart, axis, started_[axis]++, -1,
                        fmt::format("the sum of %{} {}", action.what, type), fmt::format("%{}", action.what)});

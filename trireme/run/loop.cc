@@ -285,7 +285,7 @@ class Run {
     arrivals()->finish(last ? ArrivalDriver::Why::kThrough : ArrivalDriver::Why::kStopped);
     const StopReason own = last ? StopReason::kNone : std::max(reason, StopReason::kTimeIsUp);
     std::array<int64_t, 2> all = {static_cast<int64_t>(own), leads() ? steps : 0};
-    agree(context_.ranks.communicator, kReplicaAxis, std::span(all), Communicator::Reduction::kMax);
+    agree(context_.ranks.communicator, kDataAxis, std::span(all), Communicator::Reduction::kMax);
     ended_with_ = all[1];
     return static_cast<StopReason>(all[0]);
   }
@@ -294,8 +294,7 @@ class Run {
     if (!arrivals()) return;
     const ArrivalOrder own = arrivals()->take_order();
     if (alike_.plan.mesh.ranks() == 1) return;  // the only one's is in its log already
-    const auto all =
-        gathered_arrivals(own, *context_.ranks.communicator, serves() ? kServerAxis : kReplicaAxis);
+    const auto all = gathered_arrivals(own, *context_.ranks.communicator, serves() ? kServerAxis : kDataAxis);
     for (size_t rank = 0; leads() && rank < all.size(); ++rank) {
       for (const auto& [step, arrivals] : all[rank]) {
         if (rank > 0 || step > logged_) metrics_->write(RankArrivals{step, static_cast<int>(rank), arrivals});
@@ -405,8 +404,7 @@ class Run {
   // Of the replicas, those that have a client to train, on the average.
   double busy_share() const {
     const Plan& plan = context_.ranks.plan;
-    const int axis = plan.mesh.find(kReplicaAxis);
-    return axis < 0 ? 1 : Clients(plan.agreement, plan.mesh.axes()[axis].size).busy_share();
+    return Clients(plan.agreement, replicas_of(plan.mesh)).busy_share();
   }
 
   // Returns whether the weights are the best so far, and should be saved.

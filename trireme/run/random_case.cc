@@ -82,8 +82,10 @@ class Drawing {
     // Rows that two axes share, and those that each rank normalises on its own, have to be even.
     const bool hybrid = preset.find("hybrid_cnn") != preset.npos;
     const bool alone = computes_alone() && drawn_.contains(Feature::kRunningStatistics);
-    draw_training(size_of_axis("data"), hybrid ? size_of_axis("tensor") : std::max(1, size_of_axis("expert")),
-                  hybrid || local_norm || alone);
+    const int replicas = size_of_axis(kReplicaAxis);
+    draw_training(std::max(1, replicas) * std::max(1, size_of_axis(kDataAxis)),
+                  hybrid ? size_of_axis("tensor") : std::max(1, size_of_axis("expert")),
+                  hybrid || local_norm || alone || replicas > 1);
     if (dice_.chance(computes_alone() ? 0.03 : 0.45) || has_axis("other")) draw_layouts(plan);
     if (dice_.chance(0.15)) plan["algorithm"] = dice_.word({"native", "ring", "tree", "automatic"});
     if (dice_.chance(0.4)) plan["recompute"] = draw_recompute();
@@ -195,10 +197,10 @@ class Drawing {
     return found->second[static_cast<size_t>(dice_.between(0, std::ssize(found->second) - 1))];
   }
 
-  // One to four axes in many orders. `other` is one that no preset knows.
+  // One to five axes in many orders. `other` is one that no preset knows.
   void draw_mesh() {
-    if (drawn_.contains(Feature::kExchange) &&
-        !dice_.chance(drawn_.contains(Feature::kServed) ? 0.05 : 0.25)) {
+    const bool exchanges = drawn_.contains(Feature::kExchange), served = drawn_.contains(Feature::kServed);
+    if (exchanges && !dice_.chance(served ? 0.05 : 0.4)) {
       axes_.push_back({"data", static_cast<int>(dice_.between(2, std::max(2, ranges_.max_ranks)))});
       return;
     }
@@ -207,6 +209,7 @@ class Drawing {
     if (dice_.chance(0.1)) names.push_back("expert");
     if (dice_.chance(0.1)) names.push_back("context");
     if (dice_.chance(0.25)) names.insert(names.begin(), std::string(kPipeAxis));
+    if (dice_.chance(exchanges ? 0.6 : 0.12)) names.insert(names.begin(), std::string(kReplicaAxis));
     if (names.size() > 1 && dice_.chance(0.5)) std::swap(names[0], names[1]);
     if (names.size() > 2 && dice_.chance(0.5)) std::swap(names[1], names[2]);
     int64_t left = ranges_.max_ranks;
@@ -391,7 +394,11 @@ class Drawing {
   // Mostly one that suits the model and the axes.
   std::string draw_preset() {
     Words parts;
-    const double split = computes_alone() ? 0.04 : drawn_.contains(Feature::kExchange) ? 0.3 : 1;
+    const bool inside = drawn_.contains(Feature::kOwnWeights) && size_of_axis(kReplicaAxis) > 1;
+    const double split = inside                                ? 0.8
+                         : computes_alone()                    ? 0.04
+                         : drawn_.contains(Feature::kExchange) ? 0.3
+                                                               : 1;
     if (has_axis("data") && dice_.chance(0.9))
       parts.push_back(dice_.chance(split) ? dice_.word({"data", "zero1", "zero1", "zero2", "zero3"})
                                           : "data");

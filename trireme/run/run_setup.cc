@@ -78,8 +78,7 @@ ModelOptions assumed_model(const ModelRecord& record, ModelOptions model) {
 void add_own_samples(const Config& config, const OpenedData& data, const RankOptions& ranks,
                      LoaderOptions& options) {
   const DataPartition how = data_partition(config.data.partition);
-  const int axis = ranks.plan.mesh.find("data");
-  const int64_t replicas = axis < 0 ? 1 : ranks.plan.mesh.axes()[axis].size;
+  const int64_t replicas = replicas_of(ranks.plan.mesh);
   if (how == DataPartition::kIid || replicas == 1) return;
   Features features = features_of(ranks.plan, config.train);
   features.insert(Feature::kOwnSamples);
@@ -87,7 +86,7 @@ void add_own_samples(const Config& config, const OpenedData& data, const RankOpt
   const DirichletShares shares{config.data.dirichlet_alpha, static_cast<uint64_t>(config.train.seed)};
   const Clients clients(ranks.plan.agreement, replicas);
   std::vector<std::vector<uint32_t>> samples = partitioned(*data.train, how, clients.count(), shares);
-  const int64_t replica = ranks.plan.mesh.coordinate(ranks.rank, axis);
+  const int64_t replica = replica_of(ranks.plan.mesh, ranks.rank);
   if (ranks.plan.agreement.way() != ExchangeKind::Of::kWeightedMeans) {
     options.own = std::move(samples[static_cast<size_t>(replica)]);
     return;

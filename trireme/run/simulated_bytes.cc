@@ -16,9 +16,8 @@ double promised_bytes(const Program& program, const Plan& plan) {
   const Servers* const servers = plan.agreement.servers();
   double bytes = bytes_sent_in_step(program);
   if (plan.agreement.way() == ExchangeKind::Of::kWeightedMeans) {
-    const int axis = plan.mesh.axis(kReplicaAxis);
-    const Clients clients(plan.agreement, plan.mesh.axes()[axis].size);
-    const double idle = 1 - static_cast<double>(clients.turns_of(plan.mesh.coordinate(program.rank, axis))) /
+    const Clients clients(plan.agreement, replicas_of(plan.mesh));
+    const double idle = 1 - static_cast<double>(clients.turns_of(replica_of(plan.mesh, program.rank))) /
                                 static_cast<double>(clients.turns());
     bytes -= idle * bytes_sent(program, program.list(When::step()));
   }

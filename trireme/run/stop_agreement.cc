@@ -14,7 +14,7 @@ StopAgreement::StopAgreement(const RankOptions& ranks, const Trainer& trainer, c
   if (const Agreement& how = ranks.plan.agreement; how.delay() > 0)
     delay_ = std::max(how.delay(), how.period());
   std::vector<Axis> axes = ranks.plan.mesh.axes();
-  std::erase_if(axes, [](const Axis& axis) { return axis.name == kReplicaAxis; });
+  std::erase_if(axes, [&](const Axis& axis) { return axis.name == replica_axis(ranks.plan.mesh); });
   inside_ = Mesh(std::move(axes));
 }
 
@@ -40,8 +40,8 @@ StopReason StopAgreement::agreed_after(int64_t steps) {
   const StopReason settled = under_way_ ? static_cast<StopReason>(flag_) : StopReason::kNone;
   // The ranks of a replica are in step, and say the same to the others.
   flag_ = agreed(ranks_.communicator, inside_, static_cast<int32_t>(reason()), Communicator::Reduction::kMax);
-  ranks_.communicator->start(
-      {CollectiveKind::kAllReduce, kReplicaAxis, flag, 1, DType::i32, Communicator::Reduction::kMax});
+  ranks_.communicator->start({CollectiveKind::kAllReduce, replica_axis(ranks_.plan.mesh), flag, 1, DType::i32,
+                              Communicator::Reduction::kMax});
   under_way_ = true;
   return settled;
 }

@@ -15,7 +15,7 @@ CommUse comm_use(const Program& program) {
   std::set<CommUse::Way> ways;
   for (const ActionList& list : program.lists) {
     for (const Action& action : list.actions) {
-      if (action.kind == Action::Kind::kReduce) groups.emplace(kReplicaAxis);
+      if (action.kind == Action::Kind::kReduce) groups.emplace(replica_axis(program.mesh));
       if (action.kind == Action::Kind::kSend) ways.insert({program.rank, action.peer});
       if (action.kind == Action::Kind::kReceive) ways.insert({action.peer, program.rank});
     }

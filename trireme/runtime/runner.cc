@@ -88,8 +88,8 @@ void Runner::start(const Turn& turn, int64_t first_slot) {
   std::byte* const data = memory_of(turn, first_slot);
   const auto bytes = static_cast<int64_t>(turn.state->type.bytes());
   if (turn.action->kind == Action::Kind::kReduce) {
-    communicator.start({CollectiveKind::kAllReduce, kReplicaAxis, data, turn.state->type.shape.elements(),
-                        turn.state->type.dtype});
+    communicator.start({CollectiveKind::kAllReduce, replica_axis(executor_.program().mesh), data,
+                        turn.state->type.shape.elements(), turn.state->type.dtype});
   } else if (turn.action->kind == Action::Kind::kAwait) {
     communicator.wait(data);
   } else if (turn.action->kind == Action::Kind::kSend) {

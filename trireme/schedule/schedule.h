@@ -14,14 +14,12 @@
 
 namespace trireme {
 
-inline constexpr std::string_view kReplicaAxis = "data";  // of the mesh; along it, kReduce adds up
-
 struct Action {
   enum class Kind {
     kRun,      // a segment
     kSend,     // a state's slot, to the rank `peer`
     kReceive,  // a state's slot, from there
-    kReduce,   // begins to add up a state's slot over the ranks along data, in its place; goes on behind the
+    kReduce,   // begins to add up a state's slot over the replicas (replica_axis), in its place; goes on behind the
                // list
     kAwait,    // until that is through, whichever list began it
     kFetch,    // a group of states, from the file in which it rests

@@ -130,16 +130,16 @@ namespace {
 
 // Those of a plan by which some replicas have nothing to do for a while; none where all ranks do alike.
 std::optional<Clients> idling_clients(const std::optional<Plan>& plan) {
-  const int axis = plan ? plan->mesh.find(kReplicaAxis) : -1;
-  if (axis < 0 || plan->agreement.way() != ExchangeKind::Of::kWeightedMeans) return std::nullopt;
-  const Clients clients(plan->agreement, plan->mesh.axes()[axis].size);
+  if (!plan || plan->agreement.way() != ExchangeKind::Of::kWeightedMeans) return std::nullopt;
+  const Clients clients(plan->agreement, replicas_of(plan->mesh));
   return clients.leave_some_idle() ? std::optional(clients) : std::nullopt;
 }
 
 LockstepAgenda::Idle idle_steps(const std::optional<Clients>& clients, const Mesh& mesh, int rank) {
   if (!clients) return nullptr;
-  const int64_t replica = mesh.coordinate(rank, mesh.axis(kReplicaAxis));
-  return [of = *clients, replica](int64_t step) { return !of.trained(step - 1, replica); };
+  return [of = *clients, replica = replica_of(mesh, rank)](int64_t step) {
+    return !of.trained(step - 1, replica);
+  };
 }
 
 }  // namespace

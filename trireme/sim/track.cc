@@ -89,7 +89,7 @@ class Maker {
     const std::pair key(action.what, action.slot % state->slots);
     added.sum = sums_.try_emplace(key, static_cast<int>(sums_.size())).first->second;
     if (action.kind == Action::Kind::kAwait) return;
-    const int axis = program_.mesh.axis(kReplicaAxis);
+    const int axis = program_.mesh.axis(replica_axis(program_.mesh));
     added.meeting = static_cast<int>(track_.meetings.size());
     track_.meetings.push_back(
         {.kind = CollectiveKind::kAllReduce,

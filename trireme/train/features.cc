@@ -10,9 +10,7 @@ Features features_of(const Plan& plan, const TrainOptions& train) {
   const auto add = [&](Feature feature, bool there) {
     if (there) features.insert(feature);
   };
-  const int data = plan.mesh.find("data");
-  add(Feature::kSharedBatch,
-      !plan.agreement.servers() && data >= 0 && batch_parts(plan) != plan.mesh.axes()[data].size);
+  add(Feature::kSharedBatch, others_share_batch(plan));
   add(Feature::kShards, train.shards > 0);
   add(Feature::kF16, train.precision == "f16");
   add(Feature::kHalfWeights, train.weight_precision != "f32");

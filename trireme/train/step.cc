@@ -131,7 +131,7 @@ Graph model_graph(std::string name, const Model& model, const TrainOptions& trai
                      {.count = model.options.batch_norm_groups});
 }
 
-// Where ranks compute by themselves, no group has rows of two of them, and each rank keeps the running
+// Where replicas compute by themselves, no group has rows of two ranks, and each replica keeps the running
 // statistics of its own.
 NormGroups norm_groups(const Model& model, const Plan& plan) {
   const int64_t given = model.options.batch_norm_groups;
@@ -142,7 +142,9 @@ NormGroups norm_groups(const Model& model, const Plan& plan) {
         "model.batch_norm_groups is {}, but {} ranks compute by themselves under this exchange, so that each "
         "group is of one of them; a multiple of {} is needed",
         given, parts, parts);
-  return {given == 1 ? parts : given, NormGroups::Statistics::kOwn};
+  const int64_t count = given == 1 ? parts : given;
+  const Servers* const servers = plan.agreement.servers();
+  return {count, count / (servers ? servers->workers : replicas_of(plan.mesh))};
 }
 
 }  // namespace

@@ -142,6 +142,37 @@ TEST(StepProgram, Zero3GathersForBothPartsAndMovesHalfAsMuchAgain) {
   EXPECT_GT(step.first.bytes + step.update.bytes, 1.4 * plain);
 }
 
+double bytes_along(const Graph& graph, std::string_view axis) {
+  double bytes = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.op->collective && node.op->collective->sends() && node.attrs.text("axis") == axis)
+      bytes += bytes_sent(graph, node);
+  }
+  return bytes;
+}
+
+// Hybrid sharding: replicas add up the parts that ZeRO has left of gradients, once a step, and nothing else.
+TEST(StepProgram, ReplicasAddUpTheirPartsOfGradientsOnceAStep) {
+  for (const char* preset : {"zero1", "zero2", "zero3"}) {
+    for (const int64_t accumulate : {1, 2}) {
+      TrainOptions train;
+      train.accumulate = accumulate;
+      const StepGraphs whole = step_graphs(small_gpt(), train, {}, {4, {8}}, schedule_of(train));
+      double parameter_bytes = 0, bytes = 0;
+      for (const Value& parameter : whole.parameters)
+        parameter_bytes += static_cast<double>(parameter.type.bytes());
+      const Plan plan{Mesh({{"replica", 2}, {"data", 2}}), preset};
+      for (const auto& [graph, kind, rows] : local_segments(whole, plan, /*rank=*/0, accumulate)) {
+        if (graph.name == "next") {
+          EXPECT_EQ(bytes_along(graph, "replica"), 0) << preset;
+        }
+        if (kind != SegmentKind::kEvaluate) bytes += bytes_along(graph, "replica");
+      }
+      EXPECT_DOUBLE_EQ(bytes, parameter_bytes / 2 + scalar_bytes(2, 2)) << preset << " " << accumulate;
+    }
+  }
+}
+
 // Tensors of a bucket share a call: a model of less than 4 MiB takes one for its gradients and one for its
 // weights, beside the sums of scalars.
 TEST(StepProgram, ZeroMakesNoMoreCallsThanItHasBuckets) {

@@ -56,9 +56,7 @@ const RankOptions& with_communicator(const RankOptions& ranks) {
 bool is_idle(const RankOptions& ranks, int64_t step) {
   const Plan& plan = ranks.plan;
   if (plan.agreement.way() != ExchangeKind::Of::kWeightedMeans) return false;
-  const int axis = plan.mesh.axis(kReplicaAxis);
-  return !Clients(plan.agreement, plan.mesh.axes()[axis].size)
-              .trained(step, plan.mesh.coordinate(ranks.rank, axis));
+  return !Clients(plan.agreement, replicas_of(plan.mesh)).trained(step, replica_of(plan.mesh, ranks.rank));
 }
 
 }  // namespace

@@ -52,9 +52,8 @@ double bytes_awaited(const Program& program, ActionList list) {
 }
 
 void promise(const Program& program, const Plan& plan, int64_t steps, SentBytes& bytes) {
-  const int axis = plan.mesh.axis(kReplicaAxis);
-  Shares shares(plan.agreement, static_cast<size_t>(plan.mesh.axes()[axis].size));
-  const auto replica = static_cast<size_t>(plan.mesh.coordinate(program.rank, axis));
+  Shares shares(plan.agreement, static_cast<size_t>(replicas_of(plan.mesh)));
+  const auto replica = static_cast<size_t>(replica_of(plan.mesh, program.rank));
   for (int64_t step = 1; step <= steps; ++step) {
     const auto add = [&](const ActionList& list) {
       const double begun = bytes_sent(program, list), awaited = bytes_awaited(program, list);
@@ -98,8 +97,7 @@ AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, const std
   const Training& training = reference.training();
   const std::vector<std::string> lasting = states_of(reference.program(), StateGroup::kLasting),
                                  left = states_of(reference.program(), StateGroup::kLeft);
-  const int axis = plan.mesh.axis(kReplicaAxis);
-  const auto replicas = static_cast<size_t>(plan.mesh.axes()[axis].size);
+  const auto replicas = static_cast<size_t>(replicas_of(plan.mesh));
   const bool in_step = plan.agreement.is_in_step(), jitters = !in_step && replay.empty();
   AgreeingRun run(replicas);
   run.steps.assign(static_cast<size_t>(reference.steps()), std::vector<ReplicaStep>(replicas));
@@ -107,7 +105,7 @@ AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, const std
   std::mutex mutex;
   const auto one_rank = [&](PlanRank& own) {
     Trainer& trainer = own.trainer;
-    const auto replica = static_cast<size_t>(plan.mesh.coordinate(own.rank(), axis));
+    const auto replica = static_cast<size_t>(replica_of(plan.mesh, own.rank()));
     RankSteps steps(own.options, trainer, 0, reference.steps(),
                     replay.empty() ? std::nullopt : std::optional(replay[replica]));
     const auto note = [&](Gathering& gathering, const std::vector<std::string>& names) {

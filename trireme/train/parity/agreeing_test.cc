@@ -164,13 +164,17 @@ struct Inside {
   const char *mesh, *rest;
 };
 class SeveralRanks : public testing::TestWithParam<Inside> {};
-INSTANTIATE_TEST_SUITE_P(All, SeveralRanks,
-                         testing::Values(Inside{"data:3 tensor:2", R"("preset": "megatron")"},
-                                         Inside{"tensor:2 data:2", R"("preset": "megatron+sequence")"},
-                                         Inside{"pipe:2 data:3", R"("preset": "data")"},
-                                         Inside{"data:2 pipe:2", R"("schedule": "chimera")"},
-                                         Inside{"data:2 pipe:2 tensor:2",
-                                                R"("preset": "megatron", "schedule": "gpipe")"}));
+INSTANTIATE_TEST_SUITE_P(
+    All, SeveralRanks,
+    testing::Values(Inside{"data:3 tensor:2", R"("preset": "megatron")"},
+                    Inside{"tensor:2 data:2", R"("preset": "megatron+sequence")"},
+                    Inside{"pipe:2 data:3", R"("preset": "data")"},
+                    Inside{"data:2 pipe:2", R"("schedule": "chimera")"},
+                    Inside{"data:2 pipe:2 tensor:2", R"("preset": "megatron", "schedule": "gpipe")"},
+                    Inside{"replica:3 data:2", R"("preset": "zero1")"},
+                    Inside{"data:2 replica:2", R"("preset": "zero3")"},
+                    Inside{"replica:2 data:2 tensor:2", R"("preset": "megatron+sequence+zero2")"},
+                    Inside{"replica:2 pipe:2 data:2", R"("preset": "zero1")"}));
 
 TEST_P(SeveralRanks, OfAReplicaAgreeOnTheirParts) {
   for (const char* exchange :
@@ -180,13 +184,30 @@ TEST_P(SeveralRanks, OfAReplicaAgreeOnTheirParts) {
         R"({"method": "delayed", "delay": 0, "correction": false})", R"("d_psgd")", R"("sgp")"}) {
     const Result result =
         verify_case({.settings = {"model.family=gpt", "model.layers=2", "model.heads=3", "model.hidden=12",
-                                  "model.seq=6", "model.vocab=19", "train.batch=12", "train.accumulate=2",
+                                  "model.seq=6", "model.vocab=19", "train.batch=24", "train.accumulate=2",
                                   "train.clip_norm=0.5", "optim.kind=adamw"},
                      .plan = fmt::format(R"({{"mesh": "{}", {}, "exchange": {}}})", GetParam().mesh,
                                          GetParam().rest, exchange),
                      .exchange = exchange});
     EXPECT_EQ(result.verdict, Verdict::kRounding)
         << GetParam().mesh << ", " << exchange << ": " << result.reason;
+  }
+}
+
+// With one microbatch, gradients are added up over data as they are made.
+TEST(Agreeing, OfReplicasThatZeroSplits) {
+  for (const char* preset : {"data", "zero1", "zero2", "zero3"}) {
+    for (const char* exchange :
+         {R"({"method": "diloco", "steps": 2})", R"({"method": "delayed", "delay": 1, "period": 2})",
+          R"({"method": "top_k", "ratio": 0.1})", R"({"method": "power_sgd", "rank": 1})"}) {
+      const Result result = verify_case(
+          {.settings = {"model.family=gpt", "model.layers=2", "model.heads=2", "model.hidden=8",
+                        "model.seq=6", "model.vocab=16", "train.batch=12"},
+           .plan = fmt::format(R"({{"mesh": "replica:3 data:2", "preset": "{}", "exchange": {}}})", preset,
+                               exchange),
+           .exchange = exchange});
+      EXPECT_EQ(result.verdict, Verdict::kRounding) << preset << ", " << exchange << ": " << result.reason;
+    }
   }
 }
 
@@ -197,28 +218,33 @@ TEST(Agreeing, OfPartsOfTensors) {
         R"({"method": "power_sgd", "rank": 1})", R"("one_bit")", R"({"method": "qsgd", "bucket": 16})",
         R"("signum")", R"({"method": "shared_pattern", "ratio": 0.3, "block": 8})",
         R"({"method": "pruned_ring", "ratio": 0.2})"}) {
-    for (const char* mesh : {"data:2 tensor:2", "tensor:2 pipe:2 data:2"}) {
+    for (const auto& [mesh, preset] :
+         {std::pair("data:2 tensor:2", "megatron"), std::pair("tensor:2 pipe:2 data:2", "megatron"),
+          std::pair("replica:2 data:2", "data"), std::pair("replica:2 data:2", "zero1"),
+          std::pair("replica:2 data:2 tensor:2", "megatron+zero3")}) {
       const Result result = verify_case(
           {.settings = {"model.family=gpt", "model.layers=2", "model.heads=2", "model.hidden=8",
                         "model.seq=6", "model.vocab=16", "train.batch=8", "train.accumulate=2",
                         "train.clip_norm=0", "optim.kind=sgd"},
-           .plan = fmt::format(R"({{"mesh": "{}", "preset": "megatron", "exchange": {}}})", mesh, exchange),
+           .plan = fmt::format(R"({{"mesh": "{}", "preset": "{}", "exchange": {}}})", mesh, preset, exchange),
            .exchange = exchange});
       EXPECT_EQ(result.verdict, Verdict::kRounding) << mesh << ", " << exchange << ": " << result.reason;
     }
   }
 }
 
-// Batch norms in a pipeline.
-TEST(Agreeing, OfBatchNormInStages) {
+// Batch norms in a pipeline, and in replicas whose ranks share their rows.
+TEST(Agreeing, OfBatchNormInsideAReplica) {
   for (const char* exchange : {R"({"method": "local", "steps": 2})", R"("sgp")"}) {
-    const Result result =
-        verify_case({.image = Shape{3, 5, 4},
-                     .settings = {"model.family=resnet", "model.layers=8", "model.classes=3",
-                                  "train.accumulate=2", "train.batch=16", "optim.kind=adam"},
-                     .plan = fmt::format(R"({{"mesh": "pipe:2 data:2", "exchange": {}}})", exchange),
-                     .exchange = exchange});
-    EXPECT_EQ(result.verdict, Verdict::kRounding) << exchange << ": " << result.reason;
+    for (const char* mesh : {"pipe:2 data:2", "replica:2 data:2", "data:2 replica:2"}) {
+      const Result result =
+          verify_case({.image = Shape{3, 5, 4},
+                       .settings = {"model.family=resnet", "model.layers=8", "model.classes=3",
+                                    "train.accumulate=2", "train.batch=16", "optim.kind=adam"},
+                       .plan = fmt::format(R"({{"mesh": "{}", "exchange": {}}})", mesh, exchange),
+                       .exchange = exchange});
+      EXPECT_EQ(result.verdict, Verdict::kRounding) << mesh << ", " << exchange << ": " << result.reason;
+    }
   }
 }
 

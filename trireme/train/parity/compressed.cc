@@ -98,7 +98,7 @@ int compressing_group(const Mesh& mesh, int rank) {
   int group = 0;
   for (size_t a = 0; a < mesh.axes().size(); ++a) {
     const Axis& axis = mesh.axes()[a];
-    if (axis.name != kReplicaAxis && axis.name != kPipeAxis)
+    if (axis.name != replica_axis(mesh) && axis.name != kPipeAxis)
       group = group * axis.size + mesh.coordinate(rank, static_cast<int>(a));
   }
   return group;

@@ -10,13 +10,13 @@
 
 namespace trireme::parity {
 
-// Of one place along data, all stages of a pipeline together: what forward and backward parts have left of
-// the parts of tensors that these ranks have, and the states that methods keep.
+// Of one replica, all stages of a pipeline together: what forward and backward parts have left of the parts
+// of tensors that these ranks have, and the states that methods keep.
 struct OfReplica {
   States left, kept_before, kept_after;
 };
 
-// What ranks that differ along data and pipe alone have of each gradient, by its state: those along other
+// What ranks that differ along replicas and pipe alone have of each gradient, by its state: those along other
 // axes (tensor) compress parts of their own.
 using GradientParts = std::map<std::string, StatePart, std::less<>>;
 struct Compressing {

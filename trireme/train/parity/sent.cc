@@ -28,7 +28,7 @@ class StepBytes {
       else if (action.kind == Action::Kind::kSend)
         bytes += state_bytes(action);
       else if (action.kind == Action::Kind::kReduce)
-        bytes += by_steps(comm::Collective::all_reduce, std::string(kReplicaAxis),
+        bytes += by_steps(comm::Collective::all_reduce, std::string(replica_axis(program_.mesh)),
                           program_.find_state(action.what)->type.dtype, state_bytes(action), 1);
     }
     return bytes;

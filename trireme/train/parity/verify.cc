@@ -67,18 +67,17 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, const std::vector
   PlanRun run;
   run.steps.resize(reference.steps());
   const bool compressed = plan.agreement.kind() == Agreement::Kind::kCompressed;
-  const int data = plan.mesh.find(kReplicaAxis);
   // By step, group and replica, what its stages have left.
   std::vector<std::vector<std::vector<Gathering>>> left_by(run.steps.size());
   const auto groups = static_cast<size_t>(compressing_groups(plan.mesh));
   for (size_t step = 0; compressed && step < run.steps.size(); ++step) {
-    const auto replicas = static_cast<size_t>(plan.mesh.axes()[data].size);
+    const auto replicas = static_cast<size_t>(replicas_of(plan.mesh));
     run.steps[step].groups.assign(groups, {.parts = {}, .replicas = std::vector<OfReplica>(replicas)});
     left_by[step].assign(groups, std::vector<Gathering>(replicas));
   }
   std::mutex mutex;
   AxisAlgorithms algorithms = axis_algorithms(plan, training.train);
-  if (compressed) algorithms[std::string(kReplicaAxis)] = comm::Algorithm::ring;
+  if (compressed) algorithms[std::string(replica_axis(plan.mesh))] = comm::Algorithm::ring;
   const auto one_rank = [&](PlanRank& own) {
     const int rank = own.rank();
     Trainer& trainer = own.trainer;
@@ -97,7 +96,7 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, const std::vector
         const std::lock_guard lock(mutex);
         found.left.add(trainer, left, plan.mesh, rank);
         if (compressed) {
-          const int replica = plan.mesh.coordinate(rank, data);
+          const int replica = replica_of(plan.mesh, rank);
           left_by[step][group][replica].add(trainer, left, plan.mesh, rank);
           note_parts(trainer.program(), found.groups[group].parts);
           found.groups[group].replicas[replica].kept_before.merge(read_states(trainer, kept));
@@ -106,7 +105,7 @@ PlanRun run_plan(const Reference& reference, const Plan& plan, const std::vector
       const StepResult result = trainer.update(step, training.rates[step]);
       const std::lock_guard lock(mutex);
       if (compressed) {
-        found.groups[group].replicas[plan.mesh.coordinate(rank, data)].kept_after.merge(
+        found.groups[group].replicas[replica_of(plan.mesh, rank)].kept_after.merge(
             read_states(trainer, kept));
       }
       const uint64_t should =
