@@ -79,6 +79,8 @@ std::string_view name_of(RunResult::End end) {
       return "stopped";
     case RunResult::End::kTimeIsUp:
       return "time_is_up";
+    case RunResult::End::kRegroup:
+      return "regroup";
     case RunResult::End::kNoBetter:
       break;
   }
@@ -156,9 +158,20 @@ void RunRecord::lost_rank(const std::string& line) {
   events_->add(text_of(event));
 }
 
+void RunRecord::continued(const Continuation& how) {
+  ForwardingObserver::continued(how);
+  if (!events_) return;
+  Json event = event_of("continued", how.after);
+  event["text"] = how.why;
+  event["ranks"] = how.ranks;
+  event["steps_again"] = how.again;
+  event["seconds"] = how.seconds;
+  events_->add(text_of(event));
+}
+
 void RunRecord::ended(const RunResult& result) {
   ForwardingObserver::ended(result);
-  if (!events_) return;
+  if (!events_ || result.end == RunResult::End::kRegroup) return;  // the run goes on
   Json event = event_of("end", result.steps);
   event["end"] = name_of(result.end);
   event["exit_code"] = exit_code_of(result.end);
