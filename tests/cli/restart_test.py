@@ -3,56 +3,25 @@
 Run by ctest; alone: python3 tests/cli/restart_test.py build/release/trireme/cli/trireme.
 """
 
-import os
 import random
 import signal
-import subprocess
 import sys
-import time
 import unittest
 
 from checkpoint_files import read_checkpoint
-from training import Training, rank_pids
+from training import LossyTraining
 
 STEPS, EVERY = 2000, 100
 
 
-class Restart(Training):
+class Restart(LossyTraining):
     settings = ["--model.layers=1", "--model.heads=2", "--model.hidden=32", "--model.seq=16", "--train.batch=4",
                 "--train.threads=1", "--model.dropout=0.1", "--run.sample_tokens=0", "--train.eval_every=0",
                 "--train.log_every=500",  # nobody reads the output before the end
                 f"--train.steps={STEPS}", f"--run.checkpoint_every={EVERY}"]
 
     def start(self, run, *arguments):
-        process = subprocess.Popen(self.command(run, "-n", "2", *arguments), stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True)
-        self.addCleanup(process.communicate)
-        self.addCleanup(process.kill)
-        return process
-
-    def wait_until(self, what, condition):
-        end = time.monotonic() + 60
-        while not condition():
-            self.assertLess(time.monotonic(), end, f"no {what} within a minute")
-            time.sleep(0.005)
-
-    def lines(self, run):
-        path = self.folder / run / "metrics.jsonl"
-        return path.read_text().count("\n") if path.exists() else 0
-
-    def lose(self, process, run, rank, number, steps, before=()):
-        """Sends a signal to one rank when ranks other than those before have made so many steps. Returns the ranks."""
-        def are_there():
-            try:
-                pids = rank_pids(process.pid)
-                return len(pids) == 2 and not set(pids.values()) & set(before)
-            except (FileNotFoundError, ProcessLookupError):  # one that is ending
-                return False
-        self.wait_until("start of ranks", are_there)
-        pids, there = rank_pids(process.pid), self.lines(run)
-        self.wait_until(f"step in {run}", lambda: self.lines(run) >= there + steps)
-        os.kill(pids[rank], number)
-        return pids.values()
+        return super().start(run, "-n", "2", *arguments)
 
     def test_three_losses_cost_an_interval_each(self):
         self.train("whole", "-n", "2")

@@ -1,6 +1,7 @@
 """What tests of `trireme train` share: a folder with a text to learn from, and runs in it."""
 
 import json
+import os
 import random
 import subprocess
 import tempfile
@@ -56,6 +57,48 @@ class Training(unittest.TestCase):
 
     def losses(self, run):
         return {line["step"]: line["loss"] for line in read_metrics(self.folder / run)}
+
+
+class LossyTraining(Training):
+    """Of jobs in the background that lose ranks."""
+
+    def start(self, run, *arguments):
+        process = subprocess.Popen(self.command(run, *arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_until(self, what, condition):
+        end = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), end, f"no {what} within a minute")
+            time.sleep(0.005)
+
+    def lines(self, run):
+        path = self.folder / run / "metrics.jsonl"
+        return path.read_text().count("\n") if path.exists() else 0
+
+    def ranks_of(self, process, ranks, before=()):
+        """The processes of a job's ranks when there are so many other than those before."""
+        found = {}
+
+        def are_there():
+            try:
+                found.clear()
+                found.update(rank_pids(process.pid))
+                return len(found) == ranks and not set(found.values()) & set(before)
+            except (FileNotFoundError, ProcessLookupError):  # one that is ending
+                return False
+        self.wait_until("start of ranks", are_there)
+        return dict(found)
+
+    def lose(self, process, run, rank, number, steps, before=(), ranks=2):
+        """Sends a signal to one rank when ranks other than those before have made so many steps. Returns the ranks."""
+        pids, there = self.ranks_of(process, ranks, before), self.lines(run)
+        self.wait_until(f"step in {run}", lambda: self.lines(run) >= there + steps)
+        os.kill(pids[rank], number)
+        return pids.values()
 
 
 class PlannedTraining(Training):

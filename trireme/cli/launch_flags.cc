@@ -73,6 +73,27 @@ void add_restarts_flag(CLI::App& app, comm::LaunchOptions& options) {
          "many times in a row; needs run.dir")
       ->type_name("N")
       ->check(CLI::Range(0, 1000));
+  app.add_option_function<std::string>(
+         "--elastic",
+         [&options](const std::string& text) {
+           try {
+             options.elastic = comm::parse_elastic(text);
+             if (options.ranks == 0) options.ranks = options.elastic->most;
+           } catch (const Error& error) {
+             throw CLI::ValidationError("--elastic", error.what());
+           }
+         },
+         "start the larger number of ranks; after a loss go on with those that are left, from a copy in memory, and "
+         "start all again later; needs run.dir")
+      ->type_name("MIN:MAX");
+  app.add_option_function<double>(
+         "--grow-after",
+         [&options](double seconds) {
+           if (options.elastic) options.elastic->grow_after_seconds = seconds;
+         },
+         "with --elastic: seconds with fewer ranks before all are started again (60)")
+      ->type_name("SECONDS")
+      ->needs("--elastic");
 }
 
 void take_device_links(comm::LaunchOptions& options, bool on_one_gpu) {

@@ -19,7 +19,7 @@ void add_launch_flags(CLI::App& app, comm::LaunchOptions& options);
 // transport or a link is asked for.
 void take_device_links(comm::LaunchOptions& options, bool on_one_gpu);
 
-// --restarts, for commands whose ranks resume from what they have saved.
+// --restarts, --elastic and --grow-after, for commands whose ranks resume from what they have saved.
 void add_restarts_flag(CLI::App& app, comm::LaunchOptions& options);
 
 // --link alone, for commands that only predict.

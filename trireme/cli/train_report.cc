@@ -113,6 +113,14 @@ void TrainReport::saved(const std::string& checkpoint) {
   note(fmt::format("saved {}", checkpoint));
 }
 
+void TrainReport::continued(const Continuation& how) {
+  note(fmt::format("goes on after step {} on {} rank{}, {:.2f} s after {}{}", how.after, how.ranks,
+                   how.ranks == 1 ? "" : "s", how.seconds, how.why,
+                   how.again > 0
+                       ? fmt::format("; {} step{} made again", how.again, how.again == 1 ? " is" : "s are")
+                       : ""));
+}
+
 void TrainReport::ended(const RunResult& result) {
   if (result.end == RunResult::End::kStopped || result.end == RunResult::End::kTimeIsUp) {
     note(

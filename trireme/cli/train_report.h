@@ -19,6 +19,7 @@ class TrainReport final : public RunObserver {
   void stepped(const StepMetrics& step) override;
   void validated(const ValidationMetrics& validation) override;
   void saved(const std::string& checkpoint) override;
+  void continued(const Continuation& how) override;
   void ended(const RunResult& result) override;
   void sampled(const std::string& text) override;
 

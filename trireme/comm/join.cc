@@ -257,6 +257,8 @@ int run_launched(const LaunchOptions& options, const std::function<int(Context&)
     return launch_local({.ranks = environment.ranks,
                          .needed_ranks = options.needed_ranks,
                          .restarts = options.restarts,
+                         .elastic = options.elastic,
+                         .memory = options.memory,
                          .timeout_seconds = options.timeout_seconds,
                          .bind = options.bind});
   Context context = join(environment, options);

@@ -17,12 +17,14 @@
 #include "trireme/comm/calibrate.h"
 #include "trireme/comm/context.h"
 #include "trireme/comm/group.h"
+#include "trireme/comm/launch/job_memory.h"
 #include "trireme/comm/launch/last_words.h"
 #include "trireme/exchange/agreement_record.h"
 #include "trireme/kernels/kernel.h"
 #include "trireme/passes/plan_check.h"
 #include "trireme/run/agreement.h"
 #include "trireme/run/auto_plan.h"
+#include "trireme/run/memory_copies.h"
 #include "trireme/run/plan_settings.h"
 #include "trireme/run/run_folder.h"
 #include "trireme/runtime/mesh_communicator.h"
@@ -45,6 +47,12 @@ void request_stop(int signal) {
   // A second signal ends the process at once, but for SIGHUP: shells send several when a terminal is closed.
   std::signal(signal, signal == SIGHUP ? SIG_IGN : SIG_DFL);
   errno = error;
+}
+
+// That the launcher wants to start the ranks again, in another number (comm/launch/local_launcher.h).
+std::atomic<bool> regroup_requested{false};
+void request_regroup(int /*signal*/) {
+  regroup_requested.store(true);
 }
 
 void set_signals(RunContext::OnSignal action) {
@@ -104,7 +112,16 @@ class Job {
       throw_error("--slow makes a rank late for its transport, and NCCL is none; leave one of them out");
     const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), launch);
     launcher_ = environment.launcher;
-    if (launch.restarts > 0) check_restarts(environment);
+    if (launch.restarts > 0) check_restarts(environment, "--restarts");
+    if (launch.elastic) check_restarts(environment, "--elastic");
+    if (launch.elastic && environment.starts_ranks) check_elastic(environment.ranks);
+    if (config_.config.run.memory_copy_every > 0 && launch.restarts == 0 && !launch.elastic)
+      throw_error(
+          "run.memory_copy_every is {}, but copies in memory are gone with the job, and nothing starts its ranks again; "
+          "add --restarts N or --elastic MIN:MAX, or leave it out",
+          config_.config.run.memory_copy_every);
+    memory_ = environment.memory;
+    again_ = environment.again;
     if (!options_.trace.empty() && environment.rank == 0) check_trace_file(options_.trace);
     if (environment.ranks == 1 && !environment.starts_ranks) return run_alone();
     slow_rank(environment.ranks);
@@ -112,34 +129,84 @@ class Job {
     if (!plans()) {
       const Plan plan = given_plan(environment.ranks);
       check_before_start(plan, config_);
+      if (keeps_copies()) check_copies(plan);
       if (!options_.replay.empty()) check_replay(options_.replay, plan);
       // Only the transport tcp can continue without a rank.
       if (!dispensable_ranks(plan.agreement).empty() && launch.transport == "tcp") launch.needed_ranks = 1;
     }
-    return comm::run_launched(launch, [&](comm::Context& context) { return run_rank(context); });
+    if (launch.elastic) launch.elastic->fits = [this](int ranks) { return why_not(ranks).empty(); };
+    std::optional<comm::JobMemory> memory;
+    if (environment.starts_ranks && keeps_copies()) launch.memory = memory.emplace().path();
+    const int code = comm::run_launched(launch, [&](comm::Context& context) { return run_rank(context); });
+    if (memory && code != kOk) {
+      if (const std::string path = rescue_copy(memory->path(), config_.config.run.dir); !path.empty())
+        say(stderr, "trireme: the newest copy in memory is now {}\n", path);
+    }
+    return code;
   }
 
  private:
   bool plans() const { return options_.plan == kAutoPlan; }
   Plan given_plan(int ranks) const {
-    return read_plan(options_.plan.empty() ? "data" : options_.plan, ranks);
+    const std::string plan = options_.plan.empty() ? "data" : options_.plan;
+    const std::optional<comm::ElasticRanks>& elastic = options_.launch.elastic;
+    return elastic ? with_ranks(read_plan(plan, elastic->most), ranks) : read_plan(plan, ranks);
+  }
+  bool keeps_copies() const { return options_.launch.elastic || config_.config.run.memory_copy_every > 0; }
+  static void check_copies(const Plan& plan) {
+    for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
+      if (plan.agreement.servers() || goes_by_arrivals(plan.agreement, rank))
+        throw_error(
+            "with the exchange {} ranks go at their own pace, so there is no step of which --elastic or "
+            "run.memory_copy_every could keep a copy in memory; leave these out, and use --restarts alone",
+            plan.agreement.method());
+    }
+  }
+  // Why the job can not go on with so many ranks; "": it can.
+  std::string why_not(int ranks) const {
+    try {
+      slow_rank(ranks);
+      check_before_start(given_plan(ranks), config_);
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+  void check_elastic(int ranks) const {
+    const comm::ElasticRanks& elastic = *options_.launch.elastic;
+    const std::string given = fmt::format("--elastic {}:{}", elastic.fewest, elastic.most);
+    if (plans())
+      throw_error(
+          "{}: --plan auto may choose a mesh that fewer ranks can not have; name a plan, such as data",
+          given);
+    // A plan that never shrinks needs another way to go on.
+    std::string why;
+    for (int fewer = ranks - 1; fewer >= elastic.fewest; --fewer) {
+      why = why_not(fewer);
+      if (why.empty()) return;
+    }
+    if (options_.launch.restarts == 0)
+      throw_error(
+          "{}: the job can not go on with fewer ranks: {}. Add --restarts N to start all {} again instead",
+          given, why, ranks);
   }
   // A job that is started again resumes from the folder that the first start made.
-  void check_restarts(const comm::LaunchEnvironment& environment) const {
+  void check_restarts(const comm::LaunchEnvironment& environment, std::string_view flag) const {
     if (launcher_ != comm::Launcher::local || options_.launch.device_links == comm::DeviceLinks::in_memory)
       throw_error(
-          "--restarts is for ranks that -n starts as processes, and {}; let what starts them start them again: the run "
+          "{} is for ranks that -n starts as processes, and {}; let what starts them start them again: the run "
           "resumes from its newest checkpoint",
+          flag,
           launcher_ == comm::Launcher::local
               ? "those that share a GPU are threads"
               : fmt::format("these were started by {}", environment.launched_by));
     const RunOptions& run = config_.config.run;
     if (run.dir.empty())
-      throw_error(
-          "--restarts needs run.dir, the folder to resume from; without it, each start makes a new one");
+      throw_error("{} needs run.dir, the folder to resume from; without it, each start makes a new one",
+                  flag);
     if (run.resume == "never")
-      throw_error(
-          "--restarts resumes from the newest checkpoint, but run.resume is 'never'; leave one of them out");
+      throw_error("{} resumes from the newest checkpoint, but run.resume is 'never'; leave one of them out",
+                  flag);
   }
   OpenedData open(const Config& config) const {
     return options_.open_data ? options_.open_data(config) : open_run_data(config, options_.default_text);
@@ -266,6 +333,15 @@ class Job {
     const bool leads = context.ranks.rank == 0;
     context.stop = &stop_requested;
     context.on_signal = set_signals;
+    context.memory = memory_;
+    context.again = again_;
+    if (launcher_ == comm::Launcher::local && options_.launch.elastic) {
+      context.regroup = &regroup_requested;
+      context.on_signal = [](RunContext::OnSignal action) {
+        set_signals(action);
+        std::signal(SIGUSR1, action == RunContext::OnSignal::kStop ? request_regroup : SIG_IGN);
+      };
+    }
     context.products = options_.products;
     context.replay = options_.replay;
     if (leads) context.expected = expected(config, data, plan, context.ranks_here);
@@ -286,6 +362,7 @@ class Job {
   static int exit_code(RunResult::End end) {
     if (end == RunResult::End::kStopped) comm::tell_launcher(comm::LastWords::Kind::order, "stopped");
     if (end == RunResult::End::kTimeIsUp) comm::tell_launcher(comm::LastWords::Kind::order, "the time is up");
+    if (end == RunResult::End::kRegroup) comm::tell_launcher(comm::LastWords::Kind::again, "makes room");
     return exit_code_of(end);
   }
 
@@ -294,6 +371,8 @@ class Job {
   const JobOptions& options_;
   const ModelRecord& model_;
   comm::Launcher launcher_ = comm::Launcher::none;
+  std::string memory_;  // of the job, where this is one of its ranks
+  std::optional<comm::StartedAgain> again_;
 };
 
 // Whether a failure is this rank's own, or what another rank's failure looks like from here.

@@ -23,6 +23,7 @@
 #include "trireme/plan/clients.h"
 #include "trireme/run/agreement.h"
 #include "trireme/run/held_out_record.h"
+#include "trireme/run/memory_copies.h"
 #include "trireme/run/plan_settings.h"
 #include "trireme/run/rank_log.h"
 #include "trireme/run/replica_check.h"
@@ -56,6 +57,7 @@ Clock::time_point deadline_of(const TrainOptions& train) {
 }
 
 RunResult::End end_of(StopReason reason) {
+  if (reason == StopReason::kRegroup) return RunResult::End::kRegroup;
   return reason == StopReason::kTimeIsUp ? RunResult::End::kTimeIsUp : RunResult::End::kStopped;
 }
 
@@ -111,7 +113,9 @@ class Run {
         folder_(made_folder_.path()),
         checkpoints_(folder_, config_.run.keep, savers()),
         saving_(config_, saving_mode(), checkpoints_, trainer_, alike_, held_out_, saving_events()),
-        stop_(alike_, trainer_, context_.stop, deadline_of(config_.train)) {
+        stop_(alike_, trainer_, context_.stop, deadline_of(config_.train), context_.regroup) {
+    if (!context_.memory.empty())
+      memory_.emplace(context_.memory, config_.run.memory_copy_every, savers(), trainer_, alike_);
     if (leads()) lock_.emplace(folder_);
     if (leads()) dense_bytes_ = dense_bytes();
   }
@@ -178,10 +182,20 @@ class Run {
     StepMeter meter(measured(), trainer_);
     for (int64_t step = first; works() || step < config_.train.steps; ++step) {
       const StepResult done = make_step(step, meter);
+      if (step == first) tell_continuation(first);
       if (done.skipped && leads()) observer_.skipped(step + 1, skip_note(step + 1));
       report_lost_workers();
       if (works() ? run_is_over(done) : ends_after(step + 1)) return;
     }
+  }
+
+  void tell_continuation(int64_t first) {
+    if (!context_.again || !leads()) return;
+    observer_.continued({.why = context_.again->why,
+                         .after = first,
+                         .again = std::max<int64_t>(0, metrics_->last_step_before() - first),
+                         .ranks = std::max(1, context_.ranks.plan.mesh.ranks()),
+                         .seconds = wall_seconds() - context_.again->since});
   }
 
   // What is measured of its steps.
@@ -246,10 +260,13 @@ class Run {
     const bool stopping = reason != StopReason::kNone && (mixes() || !last);
     bool best = false;  // so far
     saving_.poll(steps);
-    if ((due(steps, config_.train.eval_every) || last) && !stopping) best = validate_now(steps);
-    const bool early = !last && !stopping && held_out_.out_of_patience();
+    const bool regroups = stopping && reason == StopReason::kRegroup;
+    if ((due(steps, config_.train.eval_every) || last) && (!stopping || regroups)) best = validate_now(steps);
+    const bool early = !last && (!stopping || regroups) && held_out_.out_of_patience();
     if (early && mixes()) mixing_ends(steps, /*last=*/false, StopReason::kTimeIsUp);
-    if (last || stopping || early) {
+    if (regroups && !early && !best && !saving_.is_due(steps) && copy_in_memory(steps)) {
+      saving_.finish(steps);
+    } else if (last || stopping || early) {
       saving_.save(ended_with_ > 0 ? ended_with_ : steps);
       if (serves()) let_workers_go(stopping ? ArrivalDriver::Why::kStopped : ArrivalDriver::Why::kThrough);
     } else if (best || saving_.is_due(steps)) {
@@ -257,8 +274,26 @@ class Run {
     } else if (due(steps, config_.train.compare_every)) {
       compare_replicas(steps);
     }
+    if (!last && !stopping && !early && wants_copy(steps)) copy_in_memory(steps);
     if (stopping || early) result_.end = early ? RunResult::End::kNoBetter : end_of(reason);
     return stopping || early;
+  }
+  // Not of a state whose best checkpoint is still being written: who goes on from it would miss that one.
+  bool wants_copy(int64_t step) const {
+    const bool best_may_be_missing = config_.run.keep_best && checkpoints_.is_under_way();
+    return memory_ && memory_->is_due(step) && !best_may_be_missing;
+  }
+  // Returns whether there is one.
+  bool copy_in_memory(int64_t step) {
+    if (!memory_) return false;
+    const std::string problem = memory_->make(step, [&] {
+      TrainState state = state_after(step);
+      state.step = step;
+      state.extra = held_out_.added_to(state.extra);
+      return state;
+    });
+    if (!problem.empty()) note("warning: " + problem);
+    return problem.empty();
   }
   // After all is saved: a worker that does not answer costs time, not the run.
   void let_workers_go(ArrivalDriver::Why why) {
@@ -341,8 +376,7 @@ class Run {
   // Starting values, or those of the newest checkpoint; returns the number of steps that are done. Nothing is
   // written before it is clear that the run can continue.
   int64_t start() {
-    const std::optional<LoadedCheckpoint> found =
-        config_.run.resume == "never" ? std::nullopt : checkpoints_.load_latest();
+    const std::optional<LoadedCheckpoint> found = newest_state();
     if (found) {
       resume_from(*found);
     } else if (config_.run.resume == "always") {
@@ -361,6 +395,15 @@ class Run {
       write_data_description(folder_, {data_.classes, data_.mean, data_.deviation});
     }
     return found ? found->state.step : 0;
+  }
+
+  std::optional<LoadedCheckpoint> newest_state() const {
+    if (config_.run.resume == "never") return std::nullopt;
+    const std::vector<int64_t> on_disk = checkpoints_.steps();
+    if (memory_) {
+      if (auto copy = memory_->load_after(on_disk.empty() ? 0 : on_disk.back())) return copy;
+    }
+    return checkpoints_.load_latest();
   }
 
   void resume_from(const LoadedCheckpoint& found) {
@@ -500,6 +543,7 @@ class Run {
   const std::string folder_;
   Checkpoints checkpoints_;
   Saving saving_;
+  std::optional<MemoryCopies> memory_;
   StopAgreement stop_;
   int64_t logged_ = 0,
           ended_with_ = 0;  // steps: of arrivals; of rank 0, when ranks at their own pace have ended

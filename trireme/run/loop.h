@@ -25,10 +25,13 @@ struct RunContext {
   // one all is saved.
   enum class OnSignal { kStop, kEndAtOnce };
   std::function<void(OnSignal)> on_signal = [](OnSignal) {};
-  RankOptions ranks = {};        // of several, only rank 0 writes; run.dir must be the same on all
-  comm::Group* world = nullptr;  // all of them; must be there when there are several
-  int ranks_here = 1;            // on this host, which share its cores
-  int rank_here = 0;             // number of this one among them
+  RankOptions ranks = {};  // of several, only rank 0 writes; run.dir must be the same on all
+  const std::atomic<bool>* regroup = nullptr;  // the same, with a copy in memory alone (StopReason::kRegroup)
+  std::string memory = {};  // the job's folder in memory, for copies there (memory_copies.h); "": none
+  std::optional<comm::StartedAgain> again = {};  // why this is not the job's first start
+  comm::Group* world = nullptr;                  // all of them; must be there when there are several
+  int ranks_here = 1;                            // on this host, which share its cores
+  int rank_here = 0;                             // number of this one among them
   comm::DeviceLinks device_links = comm::DeviceLinks::through_host;
   ProductFile products = {};                  // of a GPU
   std::optional<ExpectedStep> expected = {};  // goes into the log, beside what was measured

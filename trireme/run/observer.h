@@ -16,8 +16,9 @@
 namespace trireme {
 
 struct RunResult {
-  // kStopped: by a signal. kTimeIsUp: train.max_minutes. kNoBetter: train.patience.
-  enum class End { kFinished, kStopped, kTimeIsUp, kNoBetter } end = End::kFinished;
+  // kStopped: by a signal. kTimeIsUp: train.max_minutes. kNoBetter: train.patience. kRegroup: goes on with
+  // another number of ranks, which are started anew.
+  enum class End { kFinished, kStopped, kTimeIsUp, kNoBetter, kRegroup } end = End::kFinished;
   std::string folder;
   int64_t steps = 0;  // done in all
   double loss = 0;    // of the last step
@@ -48,6 +49,15 @@ struct RankPlace {
   const TrainOptions& train;
 };
 
+// A job whose ranks were started again, when they have made their first step.
+struct Continuation {
+  std::string why;
+  int64_t after = 0;  // the step from which they went on
+  int64_t again = 0;  // steps that were done before, and were or will be made again
+  int ranks = 1;
+  double seconds = 0;  // since the launcher knew why, the first step included
+};
+
 // Only rank 0 calls its observer, but all ranks call placed() and warn_here(). Ranks that share a GPU are
 // threads, and call these two of one observer at the same time. Override what is of interest.
 class RunObserver {
@@ -72,6 +82,7 @@ class RunObserver {
   virtual void skipped(int64_t /*step*/, const std::string& line) { note(line); }
   // A rank was lost, and the run continues without it.
   virtual void lost_rank(const std::string& line) { note(line); }
+  virtual void continued(const Continuation& /*how*/) {}
   virtual void ended(const RunResult& /*result*/) {}
   // What the model writes after its last step, of language models.
   virtual void sampled(const std::string& /*text*/) {}
@@ -93,6 +104,7 @@ class ForwardingObserver : public RunObserver {
   void saved(const std::string& checkpoint) override { next_.saved(checkpoint); }
   void skipped(int64_t step, const std::string& line) override { next_.skipped(step, line); }
   void lost_rank(const std::string& line) override { next_.lost_rank(line); }
+  void continued(const Continuation& how) override { next_.continued(how); }
   void ended(const RunResult& result) override { next_.ended(result); }
   void sampled(const std::string& text) override { next_.sampled(text); }
 

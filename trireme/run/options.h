@@ -23,6 +23,8 @@ struct RunOptions {
   std::string dir;                 // automatic: a new folder in runs/, named by date and time
   int64_t checkpoint_every = 250;  // steps; 0: only at the end
   bool save_in_background = true;
+  int64_t memory_copy_every =
+      0;                   // steps; automatic: none, or with --elastic what costs 5 % (memory_copies.h)
   int64_t keep = 2;        // checkpoints
   bool keep_best = false;  // also that with the lowest held-out loss (held_out_record.h)
   std::string resume = "auto";

@@ -1,6 +1,8 @@
 // Plan over default, and never silently over what a person has set.
 #include "trireme/run/plan_settings.h"
 
+#include <fmt/format.h>
+
 #include "trireme/base/error.h"
 #include "trireme/passes/pins.h"
 #include "trireme/train/step.h"
@@ -30,6 +32,17 @@ void apply_plan(const Plan& plan, ResolvedConfig& config) {
   }
   use_batch_per_rank(config.config, batch_parts(plan));
   validate(config.config);
+}
+
+Plan with_ranks(const Plan& plan, int ranks) {
+  const std::vector<Axis>& axes = plan.mesh.axes();
+  if (plan.mesh.ranks() == ranks) return plan;
+  if (axes.size() != 1 || axes[0].name != "data")
+    throw_error("the plan's mesh '{}' is for {} ranks; only a mesh of the axis data alone can have {}",
+                to_string(plan.mesh), plan.mesh.ranks(), ranks);
+  Plan other = plan;
+  other.mesh = Mesh({{"data", ranks}});
+  return parse_plan(to_json(other), fmt::format("the plan for {} ranks", ranks));
 }
 
 std::string plan_warning(const Plan& plan, int64_t microbatches) {

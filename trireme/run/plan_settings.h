@@ -11,6 +11,10 @@ namespace trireme {
 // and where they come from.
 void apply_plan(const Plan& plan, ResolvedConfig& config);
 
+// The plan with so many ranks. Throws Error if its mesh has another axis than `data`, because only along that
+// does every rank do the same.
+Plan with_ranks(const Plan& plan, int ranks);
+
 // What is allowed, but seldom meant: a line for people. "" where there is nothing to say.
 std::string plan_warning(const Plan& plan, int64_t microbatches);
 

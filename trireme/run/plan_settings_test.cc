@@ -43,6 +43,25 @@ TEST(PlanSettings, RulesBetweenSettingsStillHold) {
               HasSubstr("train.batch"));
 }
 
+TEST(PlanSettings, ThePlanOfFewerRanks) {
+  const Plan plan = plan_with(R"(, "preset": "zero1", "accumulate": 2)");
+  EXPECT_EQ(to_json(with_ranks(plan, 2)), to_json(plan));
+  const Plan three = with_ranks(plan, 3);
+  EXPECT_EQ(to_string(three.mesh), "data:3");
+  EXPECT_EQ(three.preset, "zero1");
+  EXPECT_EQ(three.accumulate, 2);
+  EXPECT_EQ(to_json(with_ranks(three, 2)), to_json(plan));
+  const Plan local = plan_with(R"(, "exchange": {"method": "local", "steps": 5})");
+  EXPECT_EQ(with_ranks(local, 4).agreement.period(), 5);
+}
+
+TEST(PlanSettings, OnlyRanksAlongDataMayBeFewer) {
+  const Plan both = parse_plan(R"({"mesh": "data:2 tensor:2", "preset": "megatron"})", "plan.json");
+  EXPECT_THAT(
+      error_of([&] { with_ranks(both, 2); }),
+      HasSubstr("mesh 'data:2 tensor:2' is for 4 ranks; only a mesh of the axis data alone can have 2"));
+}
+
 TEST(PlanSettings, Algorithms) {
   TrainOptions train;
   EXPECT_EQ(axis_algorithms(plan_with(""), train).at("data"), comm::Algorithm::automatic);

@@ -161,24 +161,24 @@ void replace_file(const std::string& path, const std::string& text) {
   if (error) throw_error("cannot write {}: {}", path, error.message());
 }
 
-double keep_lines_up_to(const std::string& path, int64_t step) {
-  if (!fs::exists(path)) return 0;
+KeptLines keep_lines_up_to(const std::string& path, int64_t step) {
+  KeptLines lines;
+  if (!fs::exists(path)) return lines;
   expect_regular_file(path, "the log of a run");
   std::ifstream in(path);
   std::string kept;
-  double seconds = 0;
   for (std::string line; std::getline(in, line);) {
     const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer() ||
-        object["step"].get<int64_t>() > step)
-      continue;
+    if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) continue;
+    lines.last_step = object["step"].get<int64_t>();
+    if (lines.last_step > step) continue;
     kept += line + "\n";
     if (const auto found = object.find("seconds"); found != object.end() && found->is_number())
-      seconds = found->get<double>();
+      lines.seconds = found->get<double>();
   }
   in.close();
   replace_file(path, kept);
-  return seconds;
+  return lines;
 }
 
 std::map<std::string, size_t> memory_by_kind(const Program& program) {
@@ -197,7 +197,7 @@ std::map<std::string, size_t> memory_by_kind(const Program& program) {
 MetricsFile::MetricsFile(const std::string& folder, int64_t step, std::string_view rate_name)
     : rate_name_(rate_name) {
   const std::string path = (fs::path(folder) / kMetrics).string();
-  seconds_ = keep_lines_up_to(path, step);
+  before_ = keep_lines_up_to(path, step);
   file_.emplace(path);
 }
 

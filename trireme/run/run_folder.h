@@ -63,14 +63,19 @@ void write_data_description(const std::string& folder,
 DataDescription read_data_description(const std::string& folder);
 // The plan of the run that `folder` has a checkpoint of; nothing where there is none.
 std::optional<Plan> plan_of_earlier_run(const std::string& folder);
-inline constexpr const char* kTensorBoardFile = "events.out.tfevents.";  // how their names begin (run.tensorboard)
+inline constexpr const char* kTensorBoardFile =
+    "events.out.tfevents.";  // how their names begin (run.tensorboard)
 std::string_view version();  // of Trireme, "0.1.0"
 
 // Puts a file in the place of another one, whole or, on a full disk, not at all. Throws Error.
 void replace_file(const std::string& path, const std::string& text);
 // Of a log, removes the lines of steps after `step`, and those that are no JSON (a crash in the middle of
-// one). Returns the last `seconds` in those that stay.
-double keep_lines_up_to(const std::string& path, int64_t step);
+// one).
+struct KeptLines {
+  double seconds = 0;     // the last in those that stay
+  int64_t last_step = 0;  // of all lines that were there
+};
+KeptLines keep_lines_up_to(const std::string& path, int64_t step);
 // Memory of a rank as planned, in bytes, by kind: roles of states, "activations", "communication", "inputs".
 std::map<std::string, size_t> memory_by_kind(const Program& program);
 
@@ -121,7 +126,9 @@ class MetricsFile {
  public:
   // Lines of steps after `step` are removed: a run that goes on from a checkpoint writes them anew.
   MetricsFile(const std::string& folder, int64_t step, std::string_view rate_name);
-  double seconds() const { return seconds_; }  // that the steps before took
+  double seconds() const { return before_.seconds; }  // that the steps before took
+  // Of which an earlier start wrote a line, the last.
+  int64_t last_step_before() const { return before_.last_step; }
   void write(const StepMetrics& metrics);
   void write(const ValidationMetrics& metrics);
   void write(const RankArrivals& arrivals);
@@ -131,7 +138,7 @@ class MetricsFile {
 
  private:
   std::string rate_name_;  // "tokens_per_second" or "samples_per_second"
-  double seconds_ = 0;
+  KeptLines before_;
   std::optional<LineFile> file_;
 };
 

@@ -82,6 +82,8 @@ std::string_view name_of(RunResult::End end) {
       return "stopped";
     case RunResult::End::kTimeIsUp:
       return "time_is_up";
+    case RunResult::End::kRegroup:
+      return "regroup";
     case RunResult::End::kNoBetter:
       break;
   }
@@ -145,9 +147,17 @@ void RunRecord::lost_rank(const std::string& line) {
   add_text("lost_rank", step_, line);
 }
 
+void RunRecord::continued(const Continuation& how) {
+  ForwardingObserver::continued(how);
+  if (!events_) return;
+  events_->add(event_line(
+      "continued", how.after,
+      {{"text", how.why}, {"ranks", how.ranks}, {"steps_again", how.again}, {"seconds", how.seconds}}));
+}
+
 void RunRecord::ended(const RunResult& result) {
   ForwardingObserver::ended(result);
-  if (!events_) return;
+  if (!events_ || result.end == RunResult::End::kRegroup) return;  // the run goes on
   events_->add(event_line("end", result.steps,
                           {{"end", name_of(result.end)}, {"exit_code", exit_code_of(result.end)}}));
 }

@@ -26,6 +26,7 @@ class RunRecord final : public ForwardingObserver {
   void saved(const std::string& checkpoint) override;
   void skipped(int64_t step, const std::string& line) override;
   void lost_rank(const std::string& line) override;
+  void continued(const Continuation& how) override;
   void ended(const RunResult& result) override;
 
   // The run ends with an exception. One that was refused before it began is noted in a folder that has had a

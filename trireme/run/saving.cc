@@ -47,7 +47,6 @@ void Saving::save(int64_t step) {
   has_saved(trireme::save(checkpoints_, state_after(step), trainer_, ranks_));
 }
 
-// Waits for the checkpoint in the background, if there is one.
 void Saving::finish(int64_t step) {
   if (checkpoints_.is_under_way()) attempt(saving_, step, [&] { has_saved(checkpoints_.settle()); });
 }

@@ -41,12 +41,13 @@ class Saving {
   void poll(int64_t step);
   // Writes the last checkpoint. Throws NotSaved.
   void save(int64_t step);
+  // Waits for the checkpoint in the background, if there is one.
+  void finish(int64_t step);
 
   const std::string& newest() const { return newest_; }  // path; "": none yet
   void resumed_from(const std::string& path) { newest_ = path; }
 
  private:
-  void finish(int64_t step);
   void attempt(int64_t saving, int64_t step, const std::function<void()>& write);
   TrainState state_after(int64_t step);
   int64_t next_save(int64_t step) const;

@@ -9,8 +9,8 @@
 namespace trireme {
 
 StopAgreement::StopAgreement(const RankOptions& ranks, const Trainer& trainer, const std::atomic<bool>* stop,
-                             Clock::time_point deadline)
-    : ranks_(ranks), trainer_(trainer), stop_(stop), deadline_(deadline) {
+                             Clock::time_point deadline, const std::atomic<bool>* regroup)
+    : ranks_(ranks), trainer_(trainer), stop_(stop), deadline_(deadline), regroup_(regroup) {
   if (const Agreement& how = ranks.plan.agreement; how.delay() > 0)
     delay_ = std::max(how.delay(), how.period());
   std::vector<Axis> axes = ranks.plan.mesh.axes();
@@ -29,7 +29,8 @@ StopAgreement::~StopAgreement() {
 
 StopReason StopAgreement::reason() const {
   if (told_ || (stop_ && stop_->load())) return StopReason::kAsked;
-  return Clock::now() >= deadline_ ? StopReason::kTimeIsUp : StopReason::kNone;
+  if (Clock::now() >= deadline_) return StopReason::kTimeIsUp;
+  return regroup_ && regroup_->load() ? StopReason::kRegroup : StopReason::kNone;
 }
 
 StopReason StopAgreement::agreed_after(int64_t steps) {

@@ -11,15 +11,17 @@
 namespace trireme {
 
 // Why a run ends before its last step. Where ranks have different reasons, the last of these stands.
-enum class StopReason : int32_t { kNone, kTimeIsUp, kAsked };
+// kRegroup: the ranks will be started again, in another number.
+enum class StopReason : int32_t { kNone, kRegroup, kTimeIsUp, kAsked };
 
 class StopAgreement {
  public:
   using Clock = std::chrono::steady_clock;
-  // `stop` becomes true where this rank is asked to; null: never. From `deadline` on it stops by itself. All
-  // that is given outlives it.
+  // `stop` becomes true where this rank is asked to, `regroup` where its launcher wants to start it again;
+  // null: never. From `deadline` on it stops by itself. All that is given outlives it.
   StopAgreement(const RankOptions& ranks, const Trainer& trainer, const std::atomic<bool>* stop,
-                Clock::time_point deadline = Clock::time_point::max());
+                Clock::time_point deadline = Clock::time_point::max(),
+                const std::atomic<bool>* regroup = nullptr);
   ~StopAgreement();  // waits for what is under way
   StopAgreement(const StopAgreement&) = delete;
   StopAgreement& operator=(const StopAgreement&) = delete;
@@ -39,6 +41,7 @@ class StopAgreement {
   const Trainer& trainer_;
   const std::atomic<bool>* stop_;
   Clock::time_point deadline_;
+  const std::atomic<bool>* regroup_;
   Mesh inside_;        // the axes along which the ranks of a replica lie
   int64_t delay_ = 0;  // steps; 0: none
   int32_t flag_ = 0;   // of which the maximum is under way

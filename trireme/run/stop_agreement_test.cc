@@ -47,6 +47,24 @@ TEST(StopAgreement, IsAtOnceWhereRanksHearOfEachOtherInEveryStep) {
   }
 }
 
+TEST(StopAgreement, ASignalCountsMoreThanMakingRoom) {
+  ModelOptions model;
+  model.family = "mlp";
+  model.layers = 1;
+  model.classes = 2;
+  const RankOptions alone;
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  const Trainer trainer(model, {}, {}, {4, {1, 2, 2}}, *device, alone);
+  std::atomic<bool> stop = false, regroup = false;
+  const auto never = StopAgreement::Clock::time_point::max();
+  StopAgreement agreement(alone, trainer, &stop, never, &regroup);
+  EXPECT_EQ(agreement.agreed_after(1), StopReason::kNone);
+  regroup = true;
+  EXPECT_EQ(agreement.agreed_after(2), StopReason::kRegroup);
+  stop = true;
+  EXPECT_EQ(agreement.agreed_after(3), StopReason::kAsked);
+}
+
 TEST(StopAgreement, WaitsForTheStepInWhichRanksAgree) {
   const char* const plan = R"({"mesh": "data:2", "exchange": {"method": "local", "steps": 5}})";
   EXPECT_EQ(stops(plan, 1, 5), (Both{5, 5}));

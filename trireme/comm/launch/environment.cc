@@ -99,6 +99,13 @@ std::optional<LaunchEnvironment> local_rank(const Variables& variables) {
   if (listener.any()) environment.inherited.listener = listener.number("TRIREME_LISTEN_FD");
   const Found bound(variables, {"TRIREME_PROCESSORS"});
   if (bound.any()) environment.processors = bound.number("TRIREME_PROCESSORS");
+  environment.memory = variables("TRIREME_MEMORY").value_or("");
+  const Found again(variables, {"TRIREME_AGAIN_SINCE", "TRIREME_AGAIN_BECAUSE"});
+  if (again.any()) {
+    again.check_complete("trireme -n");
+    environment.again = {std::strtod(again.value("TRIREME_AGAIN_SINCE").c_str(), nullptr),
+                         again.value("TRIREME_AGAIN_BECAUSE")};
+  }
   return environment;
 }
 
@@ -228,9 +235,35 @@ Launcher parse_launcher(std::string_view text) {
   throw_error("there is no launcher '{}'; known are {}", text, trireme::join(names, ", "));
 }
 
+void ElasticRanks::validate() const {
+  if (fewest < 1 || most <= fewest)
+    throw_error("--elastic is {}:{}; expected the fewest and the most ranks, such as 2:4", fewest, most);
+  if (!std::isfinite(grow_after_seconds) || grow_after_seconds < 0)
+    throw_error("--grow-after is {}; it is a number of seconds, at least 0", grow_after_seconds);
+}
+
+ElasticRanks parse_elastic(std::string_view text) {
+  ElasticRanks elastic;
+  const char* const end = text.data() + text.size();
+  const auto fewest = std::from_chars(text.data(), end, elastic.fewest);
+  const bool both = fewest.ec == std::errc() && fewest.ptr != end && *fewest.ptr == ':';
+  const auto most = both ? std::from_chars(fewest.ptr + 1, end, elastic.most) : fewest;
+  if (!both || most.ec != std::errc() || most.ptr != end)
+    throw_error("'{}' is not the fewest and the most ranks; expected two numbers, such as 2:4",
+                printable(text));
+  elastic.validate();
+  return elastic;
+}
+
 void LaunchOptions::validate() const {
   if (ranks < 0 || ranks > 4096) throw_error("-n is {}; it is the number of ranks, 1 to 4096", ranks);
   if (restarts < 0) throw_error("--restarts is {}; it is a number of restarts, at least 0", restarts);
+  if (elastic) {
+    elastic->validate();
+    if (ranks != elastic->most)
+      throw_error("--elastic {}:{} starts {} ranks, but -n is {}; give the same number to both",
+                  elastic->fewest, elastic->most, elastic->most, ranks);
+  }
   if (!std::isfinite(timeout_seconds) || timeout_seconds <= 0 || timeout_seconds > 1e6)
     throw_error("--timeout is {}; it is a number of seconds above 0 and up to 1000000", timeout_seconds);
 }
@@ -250,7 +283,8 @@ LaunchEnvironment detect(const Variables& variables, const LaunchOptions& option
   if (!found && options.launcher) found = asked_for(*options.launcher, variables, options.ranks);
   if (!found) found = find_any(variables);
   if (!found) return options.ranks > 0 ? starter(options.ranks) : alone();
-  if (options.ranks > 0 && found->ranks != options.ranks) {
+  const bool fewer = options.elastic && found->launcher == Launcher::local && found->ranks < options.ranks;
+  if (options.ranks > 0 && found->ranks != options.ranks && !fewer) {
     throw_error(
         "-n asks for {} ranks, but {} has started {} ({}). Leave -n out to join them; --launcher=local "
         "starts local ranks instead",

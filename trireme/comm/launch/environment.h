@@ -24,6 +24,18 @@ std::string_view name(Launcher launcher);
 // "local", "mpi", … Throws Error with what is known.
 Launcher parse_launcher(std::string_view text);
 
+// --elastic: a job on this host that goes on with fewer ranks after a loss, and has all again later.
+struct ElasticRanks {
+  int fewest = 1, most = 2;
+  double grow_after_seconds = 60;  // for which a job goes on with fewer than `most`
+  // Whether the job can have so many, which is asked after a loss. Null: any number.
+  std::function<bool(int ranks)> fits = nullptr;
+
+  void validate() const;  // throws Error
+};
+// "2:4": the fewest and the most. Throws Error.
+ElasticRanks parse_elastic(std::string_view text);
+
 // What a person may say about launching on the command line.
 struct LaunchOptions {
   int ranks = 0;  // -n; 0: not said
@@ -32,9 +44,11 @@ struct LaunchOptions {
   DeviceLinks device_links = DeviceLinks::through_host;
   double timeout_seconds = 120;  // of one operation; every other wait derives from it
   enum class Bind : uint8_t { processors, none } bind = Bind::processors;  // of ranks that -n starts
-  std::optional<EmulatedLink> link;  // slower than the one that is there; none: as it is
-  std::string secret_file;           // where no launcher hands the secret over, in place of TRIREME_SECRET
-  int restarts = 0;                  // of all ranks that -n started, after one was lost (restarts.h)
+  std::optional<EmulatedLink> link;     // slower than the one that is there; none: as it is
+  std::string secret_file;              // where no launcher hands the secret over, in place of TRIREME_SECRET
+  int restarts = 0;                     // of all ranks that -n started, after one was lost (restarts.h)
+  std::optional<ElasticRanks> elastic;  // of -n, whose number is `most`
+  std::string memory;    // the folder of the job's memory (job_memory.h), for ranks that -n starts
   int needed_ranks = 0;  // those from here on may be lost, and the others go on; 0: all are needed
 
   void validate() const;  // throws Error
@@ -47,6 +61,12 @@ struct Inherited {
   int recorder = -1;  // memory of the flight recorder
 };
 
+// Why the ranks of a job were started again.
+struct StartedAgain {
+  double since = 0;  // when the launcher knew, in seconds since 1970
+  std::string why;   // "rank 2 was killed by signal 9 (Killed)"
+};
+
 struct LaunchEnvironment {
   Launcher launcher = Launcher::none;
   bool starts_ranks = false;  // this process is not a rank: it is to start `ranks` of them
@@ -56,6 +76,8 @@ struct LaunchEnvironment {
   Inherited inherited;
   std::optional<std::string> secret;  // TRIREME_SECRET, for ranks that no launcher of ours started
   int processors = 0;                 // that the launcher has bound this rank to; 0: it is not bound
+  std::string memory;                 // a folder of the job in memory (job_memory.h); "": it has none
+  std::optional<StartedAgain> again;  // nothing for the first start
   std::string found;  // the variables that decided, for messages: "OMPI_COMM_WORLD_RANK=1, …"; may be empty
 
   // "trireme -n", "mpirun (Open MPI)", "srun", "torchrun's variables", "no launcher"

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 
 namespace trireme::comm {
@@ -74,6 +75,32 @@ TEST(LaunchEnvironment, LocalRankKnowsWhatItInherits) {
   EXPECT_EQ(found.inherited.secret, 7);
   EXPECT_EQ(found.inherited.recorder, 8);
   EXPECT_EQ(found.inherited.listener, 9);
+}
+
+TEST(LaunchEnvironment, RanksOfAnElasticJobMayBeFewer) {
+  const LaunchOptions options{.ranks = 4, .elastic = parse_elastic("2:4")};
+  EXPECT_EQ(detect_in({}, options).ranks, 4);
+  auto started = kLocal;
+  EXPECT_EQ(detect_in(started, options).ranks, 2);
+  EXPECT_FALSE(detect_in(started, options).again);
+  started["TRIREME_MEMORY"] = "/dev/shm/trireme-x";
+  started["TRIREME_AGAIN_SINCE"] = "1700000000.125";
+  started["TRIREME_AGAIN_BECAUSE"] = "rank 2 was killed";
+  const LaunchEnvironment found = detect_in(started, options);
+  EXPECT_EQ(found.memory, "/dev/shm/trireme-x");
+  EXPECT_EQ(found.again->since, 1700000000.125);
+  EXPECT_EQ(found.again->why, "rank 2 was killed");
+}
+
+TEST(LaunchEnvironment, TheFewestAndTheMostRanks) {
+  EXPECT_EQ(parse_elastic("1:16").most, 16);
+  for (const char* text : {"", "4", "4:", ":4", "2:4:8", "2-4", "two:4"})
+    EXPECT_THAT(error_of([&] { parse_elastic(text); }), HasSubstr("expected two numbers, such as 2:4"))
+        << text;
+  for (const char* text : {"0:4", "4:4", "4:2"})
+    EXPECT_THAT(error_of([&] { parse_elastic(text); }), HasSubstr("expected the fewest and the most"))
+        << text;
+  EXPECT_THAT(refusal({}, {.ranks = 3, .elastic = parse_elastic("2:4")}), HasSubstr("but -n is 3"));
 }
 
 TEST(LaunchEnvironment, JoinsOpenMpiAndMpich) {

@@ -35,7 +35,7 @@ LastWords read_last_words(int descriptor) {
   const ssize_t size = read(descriptor, bytes.data(), bytes.size());
   if (size < 2) return {};
   LastWords words{.text = std::string(bytes.data() + 1, static_cast<size_t>(size) - 1)};
-  for (const LastWords::Kind kind : {LastWords::Kind::echo, LastWords::Kind::order}) {
+  for (const LastWords::Kind kind : {LastWords::Kind::echo, LastWords::Kind::order, LastWords::Kind::again}) {
     if (bytes[0] == static_cast<char>(kind)) words.kind = kind;
   }
   return words;

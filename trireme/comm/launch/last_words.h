@@ -12,6 +12,7 @@ struct LastWords {
     cause = 'c',  // this rank's own failure
     echo = 'e',   // what another rank's failure looks like from here
     order = 'o',  // no failure: all ranks end so, and rank 0 has said why; the text is not shown
+    again = 'a',  // no failure: the ranks end because the launcher asked them to, to be started again
   } kind = Kind::cause;
   std::string text;  // "": nothing was said
 };

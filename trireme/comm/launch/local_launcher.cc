@@ -18,6 +18,7 @@
 #include <memory>
 #include <set>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/output.h"
 #include "trireme/base/text.h"
@@ -112,12 +113,17 @@ int milliseconds_until(Clock::time_point time) {
   return std::max(0, static_cast<int>(std::ceil(left.count())));
 }
 
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 // What others notice of a failure comes within this time of its cause, or there is none to come.
 constexpr std::chrono::seconds kEchoWaits{1};
 
 class Ranks {
  public:
-  explicit Ranks(const LocalLaunch& launch) : launch_(launch), recorder_(launch.ranks) {}
+  Ranks(const LocalLaunch& launch, int count, const std::optional<StartedAgain>& again, Signals& signals)
+      : launch_(launch), count_(count), again_(again), recorder_(count), signals_(signals) {}
   ~Ranks() { kill_all(); }  // those that run when run() throws
   Ranks(const Ranks&) = delete;
 
@@ -128,16 +134,29 @@ class Ranks {
       while (const int number = signals_.next()) handle_signal(number);
       if (echo_until_ && Clock::now() >= *echo_until_) say_echo();
       if (!killed_ && deadline_ && Clock::now() >= *deadline_) kill_late();
+      if (grow_at_ && Clock::now() >= *grow_at_) ask_for_room();
     }
     say_echo();
     if (!dead_.empty() || killed_late_) {
-      const Recorder reader(recorder_.bytes(), -1, launch_.ranks);
+      const Recorder reader(recorder_.bytes(), -1, count_);
       say("the last operations of each rank:\n" + reader.table(/*rows=*/4, dead_));
     }
     return exit_code_;
   }
-  // After run().
-  bool lost_a_rank() const { return interrupted_by_ == 0 && (!dead_.empty() || killed_late_); }
+  // After run(): whether ranks were lost, how many, and since when it is known.
+  bool lost_a_rank() const {
+    return interrupted_by_ == 0 && (!dead_.empty() || killed_late_ || only_echoes());
+  }
+  int lost() const { return std::max(1, static_cast<int>(dead_.size() + stuck_.size())); }
+  StartedAgain loss() const {
+    std::vector<std::string> whys;
+    for (const auto& [rank, how] : dead_) whys.push_back(fmt::format("rank {} {}", rank, how));
+    for (const int rank : stuck_) whys.push_back(fmt::format("rank {} was stuck", rank));
+    return {lost_at_, whys.empty() ? "a rank did not answer in time" : trireme::join(whys, ", ")};
+  }
+  // After run(): whether the ranks ended to be started again, and which signal asked the launcher to stop.
+  bool made_room() const { return exit_code_ == 0 && makes_room_; }
+  int interrupted_by() const { return interrupted_by_; }
 
   // After run(), for so long: whether a signal asks the launcher to end.
   bool is_interrupted_within(Restarts::Seconds wait) {
@@ -161,19 +180,26 @@ class Ranks {
         launch_.arguments.empty() ? own_arguments() : launch_.arguments;
     const std::vector<int> processors =
         launch_.bind == LaunchOptions::Bind::processors ? usable_processors() : std::vector<int>();
-    for (int rank = 0; rank < launch_.ranks; ++rank) {
+    if (launch_.elastic && count_ < launch_.ranks)
+      grow_at_ = Clock::now() + clock_duration(launch_.elastic->grow_after_seconds);
+    for (int rank = 0; rank < count_; ++rank) {
       RankSetup setup{.rank = rank,
                       .executable = launch_.executable,
                       .arguments = arguments,
                       .environment = {},
                       .inherited = {secret.get(), recorder_.descriptor()},
                       .process_group = ranks_.empty() ? 0 : ranks_.front()->pid(),
-                      .processors = share_of(processors, launch_.ranks, rank)};
+                      .processors = share_of(processors, count_, rank)};
       std::vector<std::string> variables = {fmt::format("TRIREME_RANK={}", rank),
-                                            fmt::format("TRIREME_RANKS={}", launch_.ranks),
+                                            fmt::format("TRIREME_RANKS={}", count_),
                                             "TRIREME_RENDEZVOUS=" + local_address(listener.get()),
                                             fmt::format("TRIREME_SECRET_FD={}", secret.get()),
                                             fmt::format("TRIREME_RECORDER_FD={}", recorder_.descriptor())};
+      if (!launch_.memory.empty()) variables.push_back("TRIREME_MEMORY=" + launch_.memory);
+      if (again_) {
+        variables.push_back(fmt::format("TRIREME_AGAIN_SINCE={:.3f}", again_->since));
+        variables.push_back("TRIREME_AGAIN_BECAUSE=" + again_->why);
+      }
       if (!setup.processors.empty())
         variables.push_back(fmt::format("TRIREME_PROCESSORS={}", setup.processors.size()));
       if (rank == 0) {
@@ -200,7 +226,9 @@ class Ranks {
       }
     }
     std::optional<Clock::time_point> wake = killed_ ? std::nullopt : deadline_;
-    if (echo_until_ && (!wake || *echo_until_ < *wake)) wake = echo_until_;
+    for (const auto& other : {echo_until_, grow_at_}) {
+      if (other && (!wake || *other < *wake)) wake = other;
+    }
     if (poll(polled.data(), polled.size(), wake ? milliseconds_until(*wake) : -1) <= 0) return;
     for (size_t i = 0; i < streams.size(); ++i) {
       if (polled[i + 1].revents != 0) RankProcess::pass_on(*streams[i]);
@@ -221,6 +249,7 @@ class Ranks {
       return;
     }
     interrupted_by_ = number;
+    grow_at_.reset();
     signal_all(number);
     signal_all(SIGCONT);  // a rank that is stopped would not hear of it
     for (const auto& rank : ranks_) {
@@ -231,7 +260,7 @@ class Ranks {
   // Before the ranks have met, none can do without another.
   bool is_needed(const RankProcess& rank) const {
     return launch_.needed_ranks == 0 || rank.rank() < launch_.needed_ranks ||
-           !Recorder(recorder_.bytes(), -1, launch_.ranks).any_started();
+           !Recorder(recorder_.bytes(), -1, count_).any_started();
   }
 
   bool needed_have_ended() const {
@@ -241,9 +270,21 @@ class Ranks {
   }
 
   void start_deadline() {
-    if (deadline_) return;
-    const std::chrono::duration<double> grace(grace_seconds(launch_.timeout_seconds));
-    deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(grace);
+    grow_at_.reset();
+    if (!deadline_) deadline_ = Clock::now() + clock_duration(grace_seconds(launch_.timeout_seconds));
+  }
+  // Whether ranks failed, but only by what they noticed of others.
+  bool only_echoes() const { return launch_.elastic && has_echo_ && !has_cause_; }
+
+  // A rank that does not listen yet is asked again.
+  void ask_for_room() {
+    if (!asked_) say(fmt::format("starts all {} ranks again after the step at hand\n", launch_.ranks));
+    asked_ = true;
+    signal_all(SIGUSR1);
+    grow_at_ = Clock::now() + clock_duration(1);
+  }
+  void note_loss() {
+    if (lost_at_ == 0) lost_at_ = seconds_since_1970();
   }
 
   void ended(RankProcess& rank) {
@@ -266,10 +307,16 @@ class Ranks {
     // A rank that a signal killed is the cause, though others may have noticed and ended a moment earlier.
     if (first || (signalled && by_itself && dead_.empty())) exit_code_ = code;
     if (!by_itself) return;
+    note_loss();
     if (code == 128 + SIGPIPE) return kill_all();  // nobody reads its output, nor ours
     const std::string how = how_it_ended(status);
     if (!told) say(fmt::format("rank {} {}\n", rank.rank(), how));
-    if (signalled) dead_[rank.rank()] = how;
+    if (!told && !signalled) has_cause_ = true;
+    if (!signalled) return;
+    dead_[rank.rank()] = how;
+    if (!launch_.elastic) return;
+    echo_.clear();
+    kill_all();
   }
 
   // Says why the rank ended, where it told us and no other rank told the same. An echo waits until it is
@@ -277,13 +324,16 @@ class Ranks {
   bool hear(const RankProcess& rank) {
     const LastWords words = rank.last_words();
     if (words.text.empty()) return false;
-    if (words.kind == LastWords::Kind::order) return true;
+    if (words.kind == LastWords::Kind::again) makes_room_ = true;
+    if (words.kind == LastWords::Kind::order || words.kind == LastWords::Kind::again) return true;
     const std::string line = fmt::format("[rank {}] {}\n", rank.rank(), words.text);
     if (words.kind == LastWords::Kind::cause) {
       if (said_.insert(words.text).second) print(line);
+      has_cause_ = true;
       echo_.clear();
-    } else if (!heard_) {
-      echo_ = line;
+    } else {
+      has_echo_ = true;
+      if (!heard_) echo_ = line;
     }
     if (!heard_) echo_until_ = Clock::now() + kEchoWaits;
     heard_ = true;
@@ -300,7 +350,9 @@ class Ranks {
   void kill_late() {
     std::vector<std::string> late;
     for (const auto& rank : ranks_) {
-      if (!rank->status()) late.push_back(std::to_string(rank->rank()));
+      if (rank->status()) continue;
+      late.push_back(std::to_string(rank->rank()));
+      stuck_.push_back(rank->rank());
     }
     say_echo();
     say(fmt::format("rank {} did not end within {:g} s after {}: killed\n", trireme::join(late, ", "),
@@ -333,8 +385,10 @@ class Ranks {
     trireme::say(stderr, "{}{}", line_start(STDERR_FILENO), lines);
   }
   const LocalLaunch& launch_;
+  const int count_;  // ranks, of those that the launch may have
+  const std::optional<StartedAgain> again_;
   RecorderMemory recorder_;
-  Signals signals_;
+  Signals& signals_;
   std::vector<std::unique_ptr<RankProcess>> ranks_;
   std::optional<Clock::time_point> deadline_;  // for those that are left, since a rank ended
   std::set<std::string> said_;                 // causes that ranks told
@@ -344,9 +398,24 @@ class Ranks {
   int interrupted_by_ = 0;
   bool killed_ = false;
   bool killed_late_ = false;
+  bool has_cause_ = false;   // a rank failed by itself
+  bool has_echo_ = false;    // a rank failed because of another
+  bool makes_room_ = false;  // the ranks ended because they were asked to, to be started again
+  bool asked_ = false;
+  std::optional<Clock::time_point> grow_at_;  // when they are asked
+  double lost_at_ = 0;                        // seconds since 1970; 0: nothing was lost
+  std::vector<int> stuck_;
   std::map<int, std::string> dead_;  // ranks that a signal killed, none of ours
   int exit_code_ = 0;
 };
+
+// 0: none.
+int most_that_fit(const ElasticRanks& elastic, int left) {
+  for (int ranks = left; ranks >= elastic.fewest; --ranks) {
+    if (!elastic.fits || elastic.fits(ranks)) return ranks;
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -355,14 +424,38 @@ double grace_seconds(double timeout_seconds) {
 }
 
 int launch_local(const LocalLaunch& launch) {
+  Signals signals;  // of all starts, so that none comes in between
   Restarts restarts(launch.restarts);
+  int count = launch.ranks;
+  std::optional<StartedAgain> again;
   for (;;) {
     const Clock::time_point begin = Clock::now();
-    Ranks ranks(launch);
+    Ranks ranks(launch, count, again, signals);
     const int code = ranks.run();
+    if (ranks.made_room()) {
+      if (ranks.interrupted_by() != 0) return 128 + ranks.interrupted_by();
+      again = {seconds_since_1970(), fmt::format("there was room for {} ranks again", launch.ranks)};
+      count = launch.ranks;
+      continue;
+    }
     if (!ranks.lost_a_rank()) return code;
+    again = ranks.loss();
+    if (launch.elastic) {
+      const int left = count - ranks.lost();
+      if (const int fewer = most_that_fit(*launch.elastic, left)) {
+        Ranks::say(fmt::format("goes on with {} of {} ranks\n", fewer, launch.ranks));
+        count = fewer;
+        continue;
+      }
+      Ranks::say(left < launch.elastic->fewest
+                     ? fmt::format("{} of {} ranks are left, and --elastic {}:{} needs {}\n", left,
+                                   launch.ranks, launch.elastic->fewest, launch.elastic->most,
+                                   launch.elastic->fewest)
+                     : fmt::format("the plan does not fit {} to {} ranks\n", launch.elastic->fewest, left));
+    }
     const std::optional<Restarts::Seconds> wait = restarts.next(Clock::now() - begin);
     if (!wait) return code;
+    count = launch.ranks;
     Ranks::say(fmt::format("starts all ranks again in {:g} s (restart {} of {})\n", wait->count(),
                            restarts.count(), restarts.most()));
     if (ranks.is_interrupted_within(*wait)) return code;

@@ -13,13 +13,16 @@
 //    that are not needed when all others have ended.
 //  - Why ranks end is said once (last_words.h): errors that several tell alike, and what the failure of one
 //    looks like to the others.
-//  - When a rank was killed or had to be, `restarts` says whether all ranks are started again. A rank that
-//  ended with an
-//    error of its own would do so again.
+//  - When a rank was killed or had to be, it is lost. With `elastic`, the others are killed at once, for what
+//    they had is in the job's memory, and as many as are left are started again. After a while they are asked
+//    by SIGUSR1 to end (LastWords::Kind::again) so that all can be started. Otherwise, and where too few are
+//    left, `restarts` says whether all ranks are started again. A rank that ended with an error of its own
+//    would do so again, and is not.
 //  - The ranks inherit what they need to meet: the secret, rank 0 a socket that listens already (so no port
 //    has to be free later), memory for the flight recorder. None of it has a name, so none is left behind.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,9 +31,11 @@
 namespace trireme::comm {
 
 struct LocalLaunch {
-  int ranks = 1;
+  int ranks = 1;         // with `elastic`, the most of it
   int needed_ranks = 0;  // as in LaunchOptions
   int restarts = 0;      // as in LaunchOptions
+  std::optional<ElasticRanks> elastic = {};
+  std::string memory = {};  // as in LaunchOptions
   double timeout_seconds = 120;
   LaunchOptions::Bind bind = LaunchOptions::Bind::processors;
   std::string executable = "/proc/self/exe";
@@ -42,7 +47,8 @@ struct LocalLaunch {
 double grace_seconds(double timeout_seconds);
 
 // Returns when no rank is left. The exit code: 0 when all ranks ended with 0; 128 + the number of the signal
-// when one was killed by a signal; otherwise that of the rank that failed first. For a process with one
+// when one was killed by a signal, or when a signal asked to stop ranks that ended to be started again;
+// otherwise that of the rank that failed first. For a process with one
 // thread. Throws Error when ranks could not be started.
 int launch_local(const LocalLaunch& launch);
 

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -45,7 +46,8 @@ TEST(LineTagger, EndlessLinesNeedNoMemory) {
 // A launcher in a process of its own, as the ranks' parent must be.
 class Running {
  public:
-  Running(int ranks, const std::string& script, double timeout_seconds = 0.2, int needed_ranks = 0) {
+  Running(int ranks, const std::string& script, double timeout_seconds = 0.2, int needed_ranks = 0,
+          const std::optional<ElasticRanks>& elastic = std::nullopt) {
     path_ = testing::TempDir() + fmt::format("launcher_{}_{}", getpid(), count_++);
     std::fflush(nullptr);  // or the child would print again what waits to be printed
     pid_ = fork();
@@ -57,6 +59,7 @@ class Running {
     signal(SIGINT, SIG_DFL);  // a shell's background job is given it ignored, and a script can not trap that
     _exit(launch_local({.ranks = ranks,
                         .needed_ranks = needed_ranks,
+                        .elastic = elastic,
                         .timeout_seconds = timeout_seconds,
                         .executable = "/bin/sh",
                         .arguments = {"sh", "-c", script}}));
@@ -326,6 +329,70 @@ TEST(LocalLauncher, AnEchoIsSaidWhereNothingElseIs) {
   EXPECT_EQ(std::ranges::count(sorted_lines(running.err()), "[rank 0] rank 1 is gone") +
                 std::ranges::count(sorted_lines(running.err()), "[rank 2] rank 1 is gone"),
             1);
+}
+
+TEST(LocalLauncher, ElasticJobsGoOnWithThoseThatAreLeft) {
+  // Rank 2 is killed in the first start, and no other start has one.
+  Running running(
+      3,
+      "echo $TRIREME_RANK of $TRIREME_RANKS: $TRIREME_AGAIN_BECAUSE >&2; case $TRIREME_RANKS in "
+      "2) exit 0;; esac; if [ $TRIREME_RANK = 2 ]; then sleep 0.2; kill -9 $$; fi; exec sleep 100",
+      /*timeout_seconds=*/50, 0, ElasticRanks{1, 3});
+  EXPECT_EQ(running.wait(), 0);
+  EXPECT_THAT(running.err(), Not(HasSubstr("did not end within")));  // nobody waited for the others
+  EXPECT_THAT(running.err(), HasSubstr("rank 2 was killed by signal 9 (Killed)\n"));
+  EXPECT_THAT(running.err(), HasSubstr("trireme: goes on with 2 of 3 ranks\n"));
+  EXPECT_THAT(running.err(), HasSubstr("[rank 1] 1 of 2: rank 2 was killed by signal 9 (Killed)\n"));
+}
+
+TEST(LocalLauncher, ARankThatOthersWaitForInVainIsLost) {
+  Running running(3,
+                  std::string("if [ $TRIREME_RANKS = 2 ]; then exit 0; fi; "
+                              "if [ $TRIREME_RANK = 1 ]; then kill -STOP $$; fi; ") +
+                      says("eanother is gone"),
+                  /*timeout_seconds=*/0.2, 0, ElasticRanks{2, 3});
+  EXPECT_EQ(running.wait(), 0);
+  EXPECT_THAT(running.err(), HasSubstr("rank 1 did not end within 1.2 s after that: killed"));
+  EXPECT_THAT(running.err(), HasSubstr("goes on with 2 of 3 ranks"));
+}
+
+TEST(LocalLauncher, ElasticJobsTakeTheNumberThatFits) {
+  ElasticRanks even{2, 4};
+  even.fits = [](int ranks) { return ranks % 2 == 0; };
+  Running running(4, "if [ $TRIREME_RANKS = 2 ]; then exit 0; fi; kill -9 $$", 0.2, 0, even);
+  EXPECT_EQ(running.wait(), 0);
+  EXPECT_THAT(running.err(), HasSubstr("goes on with 2 of 4 ranks"));
+}
+
+TEST(LocalLauncher, ElasticJobsEndWhereTooFewAreLeft) {
+  Running running(3, "if [ $TRIREME_RANK = 0 ]; then kill -9 $$; fi; exec sleep 100", 0.2, 0,
+                  ElasticRanks{2, 3});
+  EXPECT_EQ(running.wait(), 128 + SIGKILL);
+  EXPECT_THAT(running.err(), HasSubstr("goes on with 2 of 3 ranks"));
+  EXPECT_THAT(running.err(), HasSubstr("1 of 3 ranks are left, and --elastic 2:3 needs 2"));
+}
+
+TEST(LocalLauncher, ErrorsOfItsOwnEndAnElasticJobToo) {
+  Running running(3,
+                  "if [ $TRIREME_RANK = 0 ]; then " + says("cno data") + "; fi; " + says("eanother is gone"),
+                  0.2, 0, ElasticRanks{1, 3});
+  EXPECT_EQ(running.wait(), 1);
+  EXPECT_THAT(running.err(), Not(HasSubstr("goes on")));
+}
+
+// A rank that does not listen at first is asked again.
+TEST(LocalLauncher, ElasticJobsGrowAgain) {
+  Running running(
+      2,
+      std::string(
+          "case \"$TRIREME_RANKS $TRIREME_AGAIN_BECAUSE\" in '2 there'*) exit 0;; '2 ') "
+          "if [ $TRIREME_RANK = 1 ]; then kill -9 $$; fi; exec sleep 100;; esac; "
+          "sleep 0.5; exec python3 -c \"import os, signal, sys, time\n"
+          "signal.signal(signal.SIGUSR1, lambda *_: (os.write(int(os.environ['TRIREME_LAST_WORDS_FD']), "
+          "b'aroom'), sys.exit(0)))\ntime.sleep(100)\""),
+      /*timeout_seconds=*/0.2, 0, ElasticRanks{1, 2, /*grow_after_seconds=*/0.1});
+  EXPECT_EQ(running.wait(), 0);
+  EXPECT_THAT(running.err(), HasSubstr("starts all 2 ranks again after the step at hand"));
 }
 
 // As after `| head`: nobody is there to read why.

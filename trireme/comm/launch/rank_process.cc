@@ -69,6 +69,7 @@ void become(const RankSetup& setup, pid_t launcher, int output, int errors, int 
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGUSR1, SIG_IGN);  // until the rank listens to what the launcher asks by it
 
   const int empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (empty < 0 || dup2(empty, STDIN_FILENO) < 0) give_up("/dev/null");
