@@ -53,8 +53,8 @@ int inspect_run(std::span<const std::string> arguments);
 bool asks_for_fit(std::span<const std::string> arguments);
 int plan_fit(std::span<const std::string> arguments);
 
-// Of `trireme dashboard` and `trireme top`: the folders that were named, or runs/. Throws Error where none was
-// named and runs/ is not there.
+// Of `trireme dashboard` and `trireme top`: the folders that were named, or runs/. Throws Error where none
+// was named and runs/ is not there.
 std::vector<std::string> folders_or_runs(std::vector<std::string> folders);
 
 // What the command does when a GPU has faulted (fault_rerun.cc): the same command with

@@ -38,6 +38,8 @@ constexpr Command kParts[] = {{"init", "write a file with every setting and its 
 
 }  // namespace
 
-int config(std::span<const std::string> given) { return run_command_of("config", kParts, given); }
+int config(std::span<const std::string> given) {
+  return run_command_of("config", kParts, given);
+}
 
 }  // namespace trireme::cli

@@ -31,8 +31,8 @@ class Handle {
   Handle(Handle&& other) noexcept;
   Handle& operator=(Handle&& other) noexcept;
   ~Handle();
-  void wait();  // throws PeerError
-  bool done();  // progresses, without waiting
+  void wait();                     // throws PeerError
+  bool done();                     // progresses, without waiting
   OperationReport report() const;  // throws Error where there is no operation
 
   // For callers that wait for several at a time and have to find out that one of them does not move: how

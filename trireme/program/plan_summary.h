@@ -15,10 +15,10 @@
 namespace trireme {
 
 struct StageSummary {
-  std::vector<std::string> units;               // parts of the model, in order; empty for one stage
-  int64_t parameters = 0;                       // elements on one rank
-  double work = 0;                              // of a step, of all stages' on average: 1
-  std::map<std::string, size_t> bytes_by_role;  // of states: weights, gradients, …
+  std::vector<std::string> units;                        // parts of the model, in order; empty for one stage
+  int64_t parameters = 0;                                // elements on one rank
+  double work = 0;                                       // of a step, of all stages' on average: 1
+  std::map<std::string, size_t> bytes_by_role;           // of states: weights, gradients, …
   size_t working = 0, comm = 0, inputs = 0, peak = 0;    // bytes
   size_t in_files = 0;                                   // bytes of states that the plan offloads
   double sent_in_collectives = 0, sent_in_messages = 0;  // bytes, in a step

@@ -17,8 +17,7 @@ int64_t number(size_t bytes) {
 
 std::string print_state(const State& state) {
   Attrs at{{"offset", number(state.offset)}, {"slots", int64_t{state.slots}}};
-  if (!state.places.empty())
-    at.set("places", std::vector<int64_t>(state.places.begin(), state.places.end()));
+  if (!state.places.empty()) at.set("places", std::vector<int64_t>(state.places.begin(), state.places.end()));
   const Shape& whole = state.part.whole;
   at.set("whole", std::vector<int64_t>(whole.begin(), whole.end()));
   for (size_t d = 0; d < state.part.pieces.size(); ++d) {

@@ -75,8 +75,8 @@ std::string config_toml(const Config& config);             // reads back as the 
 // A file to begin with: every setting with its meaning, those that have their default as comments. Reads back
 // as the same config, also when the comments' values are uncommented.
 std::string config_template(const ResolvedConfig& resolved);
-std::string config_help();                                 // one line per setting: --help
-std::string config_markdown();                             // docs/config.md
+std::string config_help();      // one line per setting: --help
+std::string config_markdown();  // docs/config.md
 
 // Where train.batch_per_rank is set: the batch, and the batch that optim.lr is for, when so many ranks share
 // it. To be validated again.

@@ -285,9 +285,10 @@ std::vector<Field> run_fields(RunOptions& c) {
        at_least(0)},
       {"run.save_in_background", &c.save_in_background,
        "write checkpoints while training continues, from a copy in memory. Without memory for the copy, training waits"},
-      Field{"run.memory_copy_every", &c.memory_copy_every,
-            "steps between copies in memory, from which ranks of -n start again after a loss (--restarts, --elastic)",
-            at_least(0)}
+      Field{
+          "run.memory_copy_every", &c.memory_copy_every,
+          "steps between copies in memory, from which ranks of -n start again after a loss (--restarts, --elastic)",
+          at_least(0)}
           .automatic("none, or with --elastic as many steps as keep the cost below 5 %"),
       {"run.keep", &c.keep, "number of newest checkpoints to keep; two undamaged ones are always kept",
        at_least(1)},

@@ -395,8 +395,8 @@ TEST(Config, ValidatesWhatCodeFilledIn) {
 // Of every family: as it is written, and with what stands there as comments.
 TEST(Config, TemplatesReadBackTheSame) {
   for (const std::string& family : model_families()) {
-    const ResolvedConfig resolved =
-        resolve_config(from_command_line({"--model.family=" + family, "--train.steps=7", "--data.path=some"}));
+    const ResolvedConfig resolved = resolve_config(
+        from_command_line({"--model.family=" + family, "--train.steps=7", "--data.path=some"}));
     const std::string text = config_template(resolved);
     EXPECT_THAT(text, HasSubstr("\nfamily = \"" + family + "\"\n"));
     EXPECT_THAT(text, HasSubstr("\nsteps = 7\n"));

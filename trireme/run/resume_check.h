@@ -16,8 +16,8 @@ struct ResumeChanges {
   std::vector<std::string> refused;  // cannot: weights or position would stand for something else
 };
 
-// Settings of no consequence for what comes next (where it is logged, how often it is saved) are not compared.
-// A checkpoint that does not say what it was made with is compared by its seed alone.
+// Settings of no consequence for what comes next (where it is logged, how often it is saved) are not
+// compared. A checkpoint that does not say what it was made with is compared by its seed alone.
 ResumeChanges changes_since(const TrainState& saved, const Facts& now);
 
 }  // namespace trireme

@@ -53,9 +53,8 @@ TEST(StepMeter, OfBytesCountsThoseOfTheStep) {
     StepMeter meter({.batch = 4, .units = 4, .dense_bytes = 100}, trainer);
     std::vector<float> numbers(100, 1);
     const auto send = [&](int64_t count) {
-      communicator.start({CollectiveKind::kAllReduce, kDataAxis,
-                          reinterpret_cast<std::byte*>(numbers.data()), count, DType::f32,
-                          Communicator::Reduction::kSum});
+      communicator.start({CollectiveKind::kAllReduce, kDataAxis, reinterpret_cast<std::byte*>(numbers.data()),
+                          count, DType::f32, Communicator::Reduction::kSum});
       communicator.wait(reinterpret_cast<std::byte*>(numbers.data()));
     };
     send(100);

@@ -25,10 +25,10 @@ struct TrainedModel {
   // Of the run, or of what config.json says, with the settings given on top. Origins: "default" for what was
   // not given, so that a plan may still decide it.
   ResolvedConfig config;
-  Model model;                        // with the vocabulary or the classes of the weights
-  std::string run;                    // the run's folder; "" for a Hugging Face folder
-  std::string weights;                // their folder: a checkpoint's, or Hugging Face's
-  std::vector<std::string> messages;  // for people: damaged checkpoints that were skipped
+  Model model;                                            // with the vocabulary or the classes of the weights
+  std::string run;                                        // the run's folder; "" for a Hugging Face folder
+  std::string weights;                                    // their folder: a checkpoint's, or Hugging Face's
+  std::vector<std::string> messages;                      // for people: damaged checkpoints that were skipped
   std::shared_ptr<const TensorFiles> averages = nullptr;  // where they are used
 };
 

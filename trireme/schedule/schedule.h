@@ -19,11 +19,11 @@ struct Action {
     kRun,      // a segment
     kSend,     // a state's slot, to the rank `peer`
     kReceive,  // a state's slot, from there
-    kReduce,   // begins to add up a state's slot over the replicas (replica_axis), in its place; goes on behind the
-               // list
-    kAwait,    // until that is through, whichever list began it
-    kFetch,    // a group of states, from the file in which it rests
-    kStore,    // back to there
+    kReduce,   // begins to add up a state's slot over the replicas (replica_axis), in its place; goes on
+              // behind the list
+    kAwait,  // until that is through, whichever list began it
+    kFetch,  // a group of states, from the file in which it rests
+    kStore,  // back to there
   };
   Kind kind = Kind::kRun;
   std::string what;        // the segment, the state or the group, by its name

@@ -1,6 +1,6 @@
 // Each rank continues until it needs something that is not known yet; the rank that makes it known wakes it.
-// Messages share ways, and a rank may decide by what has come: both happen in the order of their times, and for
-// that alone a rank that is ahead of the others lets them go first.
+// Messages share ways, and a rank may decide by what has come: both happen in the order of their times, and
+// for that alone a rank that is ahead of the others lets them go first.
 #include "trireme/sim/clock.h"
 
 #include <fmt/format.h>

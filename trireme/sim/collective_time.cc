@@ -160,14 +160,12 @@ double CollectiveTimes::closed_seconds(const Group& group, Collective collective
     return path;
   };
   const Path no_time = {.reach = group.inside.reach};
-  const double latency = two_level_seconds(group, collective, bytes, with_rate(group.inside, 0),
-                                           with_rate(group.widest, 0));
-  const double within =
-      two_level_seconds(group, collective, bytes,
-                        with_rate(no_time, group.inside.beta_seconds_per_byte), no_time);
-  const double between =
-      two_level_seconds(group, collective, bytes, no_time,
-                        with_rate(no_time, group.widest.beta_seconds_per_byte));
+  const double latency =
+      two_level_seconds(group, collective, bytes, with_rate(group.inside, 0), with_rate(group.widest, 0));
+  const double within = two_level_seconds(group, collective, bytes,
+                                          with_rate(no_time, group.inside.beta_seconds_per_byte), no_time);
+  const double between = two_level_seconds(group, collective, bytes, no_time,
+                                           with_rate(no_time, group.widest.beta_seconds_per_byte));
   return latency + std::max(within, between);
 }
 

@@ -59,7 +59,8 @@ TEST(CollectiveTimes, LevelsOneAfterTheOtherAndAtOnce) {
 }
 
 // Four ranks, 80 bytes: a ring has 6 messages and 120 bytes on each link. Switches that add at twice the
-// rate of the bus need 2 messages and 60 s; other collectives and a ring that is asked for have nothing of it.
+// rate of the bus need 2 messages and 60 s; other collectives and a ring that is asked for have nothing of
+// it.
 TEST(CollectiveTimes, SwitchesThatAdd) {
   Cluster cluster = two_by_two(false);
   cluster.hosts[0].devices = 4;

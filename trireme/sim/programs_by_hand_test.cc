@@ -71,30 +71,30 @@ TEST(ProgramsByHand, SumsAndGathersOfZero) {
   }
 }
 
-// Each product has 2 · 8 · 4 · 6 = 384 FLOPs. The sum of the gradients' 96 bytes takes 96 s, beside the second
-// product or before it.
+// Each product has 2 · 8 · 4 · 6 = 384 FLOPs. The sum of the gradients' 96 bytes takes 96 s, beside the
+// second product or before it.
 TEST(ProgramsByHand, WithoutOverlapACollectiveIsWaitedForAtOnce) {
   std::vector<StepSegment> segments = one_layer();
-  segments[0] = parse_graph("graph first\n"
-                            "state %w: f32[4,6] parameter\n"
-                            "state %g: f32[4,6] gradient {of=\"w\"}\n"
-                            "input %x: f32[8,4] batch\n"
-                            "input %dy: f32[8,6] batch\n"
-                            "%dw: f32[4,6] = matmul(%x, %dy) {transpose_a=1}\n"
-                            "update %g <- %dw\n"
-                            "%y: f32[8,6] = matmul(%x, %w)\n"
-                            "%loss: f32[] = sum(%y) {dims=[0,1]}\n"
-                            "output loss = %loss addend\n",
-                            ops());
+  segments[0] = parse_graph(
+      "graph first\n"
+      "state %w: f32[4,6] parameter\n"
+      "state %g: f32[4,6] gradient {of=\"w\"}\n"
+      "input %x: f32[8,4] batch\n"
+      "input %dy: f32[8,6] batch\n"
+      "%dw: f32[4,6] = matmul(%x, %dy) {transpose_a=1}\n"
+      "update %g <- %dw\n"
+      "%y: f32[8,6] = matmul(%x, %w)\n"
+      "%loss: f32[] = sum(%y) {dims=[0,1]}\n"
+      "output loss = %loss addend\n",
+      ops());
   const Mesh mesh = parse_mesh("data:2");
   Cluster cluster = wires(2);
   cluster.devices[0].flops_per_second = {{DType::f32, 1}};
   const DeviceMap device_map(mesh, cluster);
   const ProgramBuilder builder(std::move(segments), Plan{mesh, "data"}, 1);
   const auto seconds = [&](Overlap overlap) {
-    return simulate(
-               device_map, [&](int rank) { return builder.build(rank, accumulate(1), kNoWorkspace); },
-               {.overlap = overlap})
+    return simulate(device_map, [&](int rank) { return builder.build(rank, accumulate(1), kNoWorkspace); },
+                    {.overlap = overlap})
         .step_seconds;
   };
   EXPECT_NEAR(seconds(Overlap::kNone) - seconds(Overlap::kAsPlanned), 96, 1e-9);
