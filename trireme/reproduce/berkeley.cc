@@ -177,7 +177,8 @@ Deck berkeley() {
           {.id = "B8",
            .priority = 2,
            .statement = "no more processors than samples",
-           .command = "trireme simulate --preset gpt --plan data -n 16 --train.batch=8 --cluster a100",
+           .command =
+               "trireme simulate --preset gpt --plan data -n 16 --train.batch=8 --cluster a100 --hosts 2",
            .note = "The command refuses the plan and says so."},
           {.id = "B9",
            .kind = Kind::kSimulated,
