@@ -51,15 +51,17 @@ std::string stashes(const Answer& answer) {
 
 void print_all(const Question& question) {
   fmt::print(
-      "| schedule | bubble | step | stashes of each stage | versions of weights |\n|---|---|---|---|---|\n");
+      "| schedule | bubble | of the work | step | stashes of each stage | versions of weights |\n"
+      "|---|---|---|---|---|---|\n");
   for (const PipelineSchedule& schedule : pipeline_schedules()) {
     if (const std::string reason = refusal(schedule, question.shape); !reason.empty()) {
-      fmt::print("| `{}` | {} | | | |\n", schedule.name, reason);
+      fmt::print("| `{}` | {} | | | | |\n", schedule.name, reason);
       continue;
     }
     const Answer one = answer(schedule, question);
-    fmt::print("| `{}` | {:.2f} % | {:.6g} | {} | {} |\n", schedule.name, 100 * one.line.bubble,
-               one.line.step, stashes(one), fmt::join(one.proof.versions, " "));
+    fmt::print("| `{}` | {:.2f} % | {:.2f} % | {:.6g} | {} | {} |\n", schedule.name, 100 * one.line.bubble,
+               100 * one.line.bubble_of_work(), one.line.step, stashes(one),
+               fmt::join(one.proof.versions, " "));
   }
 }
 

@@ -103,7 +103,9 @@ TEST_F(InspectTest, ScheduleAsTextAndPicture) {
   EXPECT_EQ(code, kOk);
   EXPECT_THAT(text, HasSubstr("stage 0  F0F1....B0--F2B1--..B2--\n"));
   EXPECT_THAT(
-      text, HasSubstr("# step 12, bubble 25.00 %\n# stashes of each stage: 2 1; versions of weights: 1 1\n"));
+      text,
+      HasSubstr("# step 12, bubble 25.00 %, 33.33 % of the work\n# stashes of each stage: 2 1; versions of "
+                "weights: 1 1\n"));
   std::stringstream svg;
   svg << std::ifstream(picture).rdbuf();
   EXPECT_THAT(svg.str(), HasSubstr("step 12, bubble 25.00 %"));
@@ -122,7 +124,7 @@ TEST_F(InspectTest, ScheduleAsTextAndPicture) {
 TEST_F(InspectTest, ScheduleTableOfAll) {
   const auto [code, text] = run({"schedule", "all", "--stages", "3", "--microbatches", "6"});
   EXPECT_EQ(code, kOk);
-  EXPECT_THAT(text, HasSubstr("| `1f1b` | 25.00 % | 24 | 3 2 1 | 1 1 1 |\n"));
+  EXPECT_THAT(text, HasSubstr("| `1f1b` | 25.00 % | 33.33 % | 24 | 3 2 1 | 1 1 1 |\n"));
   EXPECT_THAT(text, HasSubstr("| `chimera` | chimera needs an even number of stages"));
   EXPECT_THAT(text, HasSubstr("| `2bw` | "));
 }

@@ -36,6 +36,8 @@ constexpr Command kCommands[] = {
     {"simulate", "time a training step under a plan on any cluster, without running it",
      trireme::cli::simulate},
     {"profile", "measure this machine and write it as a cluster file", trireme::cli::profile},
+    {"reproduce", "numbers of five lecture decks, beside what Trireme makes of them",
+     trireme::cli::reproduce},
     {"dashboard", "a page with runs, while they train and after", trireme::cli::dashboard},
     {"top", "the same as a table in a terminal", trireme::cli::top},
     {"config", "write a file with all settings to begin with", trireme::cli::config},

@@ -89,7 +89,8 @@ void print_budget(const planner::Budget& budget, double step_seconds) {
         fmt::format("one in {:.1f} h; with a checkpoint every {:.1f} min, {:.2f} % of the time lasts as work",
                     budget.goodput->mtbf_seconds / 3600, budget.goodput->interval_seconds / 60,
                     100 * budget.goodput->share));
-  plan_line("budget", fmt::format("{:.4g} device-hours, {:.4g} days", budget.device_hours, budget.days));
+  plan_line("budget", fmt::format("{:.4g} device-hours ({:.3g} device-years), {:.4g} days",
+                                  budget.device_hours, budget.device_hours / (24 * 365), budget.days));
   if (budget.kilowatt_hours > 0)
     plan_line("energy", fmt::format("{:.4g} kWh at most (devices alone)", budget.kilowatt_hours));
   if (budget.money > 0) plan_line("price", fmt::format("{:.4g}", budget.money));

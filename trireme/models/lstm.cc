@@ -1,5 +1,6 @@
-// An LSTM language model: embedding, layers of LSTM unrolled over the sequence, a linear head. Parameters
-// have PyTorch's names, shapes and gate order (input, forget, cell, output).
+// An LSTM language model: embedding, layers of LSTM unrolled over the sequence, a linear head, which may have
+// the embedding's table for a weight. Parameters have PyTorch's names, shapes and gate order (input, forget,
+// cell, output).
 #include <cmath>
 
 #include "trireme/base/error.h"
@@ -42,9 +43,8 @@ ValueId lstm_layer(Network& net, ValueId x, const std::string& suffix, int64_t h
 }
 
 // Time first, so that one time step is one run of memory.
-ValueId embed(Network& net, const ModelOptions& options, ValueId ids) {
+ValueId embed(Network& net, ValueId table, ValueId ids) {
   const Builder::Scope part = net.scope("embedding");
-  const ValueId table = net.table("embedding.weight", options.vocab, options.hidden, Init::normal(0.1));
   const ValueId by_time = net.op("transpose", {ids}, {{"perm", std::vector<int64_t>{1, 0}}});
   return net.dropout(net.op("embedding", {table, by_time}));
 }
@@ -59,14 +59,21 @@ ValueId logits(Network& net, const ModelOptions& options, ValueId ids) {
         "model.layers",
         options.layers, seq, options.layers * seq, kMostSteps);
   }
-  ValueId x = embed(net, options, ids);
+  const ValueId table = net.table("embedding.weight", options.vocab, options.hidden, Init::normal(0.1));
+  ValueId x = embed(net, table, ids);
   for (int64_t layer = 0; layer < options.layers; ++layer)
     x = lstm_layer(net, x, "l" + std::to_string(layer), options.hidden);
   const Builder::Scope head = net.scope("head");
   const double bound = 1 / std::sqrt(static_cast<double>(options.hidden));
   const ValueId by_row = net.op("transpose", {x}, {{"perm", std::vector<int64_t>{1, 0, 2}}});
-  return net.linear(net.rows_for_logits(by_row), "head", options.vocab, Network::Store::kOutIn,
-                    Init::uniform(bound), Bias::kUniform, {TensorSplit::Side::kOutputs});
+  const ValueId last = net.rows_for_logits(by_row);
+  if (options.tie_embeddings) {
+    const ValueId bias =
+        net.parameter("head.bias", {options.vocab}, Init::uniform(bound), {{"tensor_dim", int64_t{0}}});
+    return net.op("add", {net.op("matmul", {last, table}, {{"transpose_b", int64_t{1}}}), bias});
+  }
+  return net.linear(last, "head", options.vocab, Network::Store::kOutIn, Init::uniform(bound), Bias::kUniform,
+                    {TensorSplit::Side::kOutputs});
 }
 
 }  // namespace
@@ -79,7 +86,7 @@ const ModelRecord& lstm_model() {
       .input = InputKind::kTokens,
       .logits = logits,
       .embedding = "embedding.weight",
-      .weight_settings = {"model.layers", "model.hidden"},
+      .weight_settings = {"model.layers", "model.hidden", "model.tie_embeddings"},
       .usual_sample = [](const ModelOptions& options) { return Shape{options.seq}; },
   };
   return record;

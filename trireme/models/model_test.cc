@@ -160,6 +160,16 @@ TEST(Lstm, HasPyTorchsNames) {
                                                                     {"head.bias", {30}}}));
 }
 
+// The published one of Penn Treebank: two layers of 1500, 10,000 words.
+TEST(Lstm, ATiedHeadHasABiasOfItsOwn) {
+  ModelOptions model = language("lstm", 2, 1, 1500, 10000);
+  model.tie_embeddings = true;
+  const Shapes shapes = states_of(model, {4});
+  EXPECT_EQ(count(shapes), 51'034'000);
+  EXPECT_FALSE(shapes.contains("head.weight"));
+  EXPECT_EQ(shapes.at("head.bias"), (Shape{10000}));
+}
+
 TEST(Lstm, WhatWouldBeWrittenOutForMinutesIsRefused) {
   try {
     states_of(language("lstm", 100, 1, 10, 30), {1000});

@@ -54,7 +54,7 @@ std::vector<Field> model_fields(ModelOptions& c) {
       {"model.norm_eps", &c.norm_eps, "epsilon that layer norms add to the variance (gpt, llama, bert, swin)",
        from(0)},
       {"model.tie_embeddings", &c.tie_embeddings,
-       "the output layer uses the weights of the embedding (llama; gpt always does)"},
+       "the output layer uses the weights of the embedding (llama, lstm; gpt always does)"},
       {"model.batch_norm_groups", &c.batch_norm_groups,
        "splits each microbatch into this many groups; batch norm computes statistics per group (resnet, "
        "wide_resnet)",

@@ -70,10 +70,11 @@ TEST(DrawSvg, HasAllTurnsMessagesAndTheBubble) {
 
 TEST(Caption, SaysTheBubbleAndWhereStagesEndLate) {
   const Pipeline one = make("1f1b", 4, 8);
-  EXPECT_EQ(caption(timeline(one, {})), "step 33, bubble 27.27 %");
+  EXPECT_EQ(caption(timeline(one, {})), "step 33, bubble 27.27 %, 37.50 % of the work");
   const Pipeline two = make("zb_h2", 4, 8);
-  EXPECT_EQ(caption(timeline(two, {})),
-            "step 24, bubble 0.00 %; from the first stage's beginning to the last one's end 27");
+  EXPECT_EQ(
+      caption(timeline(two, {})),
+      "step 24, bubble 0.00 %, 0.00 % of the work; from the first stage's beginning to the last one's end 27");
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ char letter(const ChunkTurn& turn, const std::vector<int>& chunks) {
 }  // namespace
 
 std::string caption(const Timeline& line) {
-  std::string text = fmt::format("step {:.6g}, bubble {:.2f} %", line.step, 100 * line.bubble);
+  std::string text = fmt::format("step {:.6g}, bubble {:.2f} %, {:.2f} % of the work", line.step,
+                                 100 * line.bubble, 100 * line.bubble_of_work());
   if (line.end > line.step * (1 + 1e-9))
     text += fmt::format("; from the first stage's beginning to the last one's end {:.6g}", line.end);
   return text;

@@ -41,6 +41,8 @@ struct Timeline {
   // The share of `step` in which stages do nothing, on average: (step − work) / step for equal stages, as the
   // papers on these schedules have it.
   double bubble = 0;
+  // The same time as a share of the work instead, which is the step that there would be without it.
+  double bubble_of_work() const { return bubble / (1 - bubble); }
 };
 
 // Of the turns that are there: asynchronous schedules are unrolled before (pipeline.h). Throws Error where

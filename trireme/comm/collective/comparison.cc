@@ -2,6 +2,7 @@
 #include "trireme/comm/collective/comparison.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -43,6 +44,19 @@ Costs costs_between_hosts(const EmulatedLink& link, std::vector<int> hosts) {
               },
           .reduce_seconds = [](size_t) { return 0.0; },
           .ports = Ports::one_each_way};
+}
+
+// α is counted once each way, because all ranks send at once, but bytes meet at
+// the master.
+Formula masters_formula(int ranks, int masters) {
+  const double part = 1.0 * ranks / masters;
+  return {.rounds = 2, .sent = part, .messages = 2, .carried = 2 * part, .reduced = part};
+}
+
+Formula all_reduce_bound(int ranks) {
+  const double parts = (ranks - 1.0) / ranks;
+  const int rounds = std::bit_width(static_cast<unsigned>(ranks - 1));
+  return {.rounds = rounds, .sent = 2 * parts, .messages = rounds, .carried = 2 * parts, .reduced = parts};
 }
 
 std::vector<Compared> compared(Collective collective, std::span<const int> hosts, size_t bytes,

@@ -30,6 +30,13 @@ Costs costs_over(const EmulatedLink& link);
 // inside of a host take no time. `hosts`: host number of each rank.
 Costs costs_between_hosts(const EmulatedLink& link, std::vector<int> hosts);
 
+// Closed forms of an all-reduce that no Steps here are of. With masters that are no ranks themselves and hold
+// a part of the vector each, an endpoint takes one message of each rank after another.
+Formula masters_formula(int ranks, int masters);
+// No algorithm sends fewer bytes, or has fewer messages that wait for each other; none does both for every
+// number of ranks.
+Formula all_reduce_bound(int ranks);
+
 // From the Steps of each that is of use on these hosts, for a vector of `bytes` (all_to_all: what a rank
 // gives); in the order of the table of algorithms. `hosts`: host number of each rank.
 std::vector<Compared> compared(Collective collective, std::span<const int> hosts, size_t bytes,

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/collective/formula.h"
 
 namespace trireme::comm {
@@ -47,6 +48,27 @@ TEST(Comparison, AChainTakesAsManyMessagesAsThereAreLinksInIt) {
   EXPECT_EQ(chain.total_bytes, 2 * (kRanks - 1) * kBytes);
   const double message = kLink.alpha_seconds + kBytes * kLink.beta_seconds_per_byte;
   EXPECT_NEAR(chain.seconds, (kRanks - 1) * (2 * message + kBytes * kLink.gamma_seconds_per_byte), 1e-9);
+}
+
+// Printed for 8 ranks, nβ = 0.5369 s and α = 0.5 ms.
+TEST(Comparison, FormsWithoutStepsAreThePublishedOnes) {
+  const Link office = parse_emulated_link("office").costs();
+  const auto seconds = [&](const Formula& form) { return formula_seconds(form, 64 << 20, office); };
+  EXPECT_NEAR(seconds(masters_formula(8, 1)), 8.591, 5e-4);
+  EXPECT_NEAR(seconds(masters_formula(8, 2)), 4.296, 5e-4);
+  EXPECT_NEAR(seconds(masters_formula(8, 8)), 1.075, 5e-4);
+  EXPECT_NEAR(seconds(all_reduce_bound(8)), 0.9410, 5e-5);
+}
+
+TEST(Comparison, NoAlgorithmIsBelowTheBound) {
+  for (int ranks = 2; ranks <= 33; ++ranks) {
+    const Formula bound = all_reduce_bound(ranks);
+    for (const Algorithm algorithm : algorithms_of(Collective::all_reduce)) {
+      const Formula found = formula(Collective::all_reduce, algorithm, ranks);
+      EXPECT_GE(found.messages, bound.messages) << name(algorithm) << " " << ranks;
+      EXPECT_GE(found.carried, bound.carried - 1e-9) << name(algorithm) << " " << ranks;
+    }
+  }
 }
 
 // 2 hosts of 4 ranks: a rank sends its like on the other host an eighth of the vector, and the last of a host
