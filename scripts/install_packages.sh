@@ -5,7 +5,7 @@
 #   scripts/install_packages.sh            build, test and run
 #   scripts/install_packages.sh --peers    also what benchmarks and golden values are compared with
 #   scripts/install_packages.sh --fuzz     also clang and libFuzzer
-#   scripts/install_packages.sh --tests    also what only tests use: zsh, and a browser where there is a package
+#   scripts/install_packages.sh --tests    also what only tests use: zsh, mypy, and a browser where there is a package
 set -euo pipefail
 
 packages=(
@@ -16,12 +16,13 @@ packages=(
   libjpeg-dev libpng-dev zlib1g-dev
   libopenmpi-dev openmpi-bin
   iproute2
+  pybind11-dev python3-dev python3-numpy
 )
 browser=()
 for argument in "$@"; do
   case "$argument" in
     --peers) packages+=(python3-torch libopenblas-dev) ;;
-    --tests) packages+=(zsh) browser=(chromium chromium-driver python3-selenium fonts-dejavu-core) ;;
+    --tests) packages+=(zsh mypy) browser=(chromium chromium-driver python3-selenium fonts-dejavu-core) ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
     *)
       echo "install_packages.sh: unknown argument '$argument'; known are --peers, --fuzz and --tests" >&2
