@@ -6,7 +6,7 @@
 #   scripts/install_packages.sh --peers    also what benchmarks and golden values are compared with
 #   scripts/install_packages.sh --fuzz     also clang and libFuzzer
 #   scripts/install_packages.sh --docs     also what makes the documentation a site
-#   scripts/install_packages.sh --tests    also what only tests use: that, zsh, and a browser where there is a package
+#   scripts/install_packages.sh --tests    also what only tests use: that, zsh, mypy, and a browser where there is a package
 set -euo pipefail
 
 packages=(
@@ -17,6 +17,7 @@ packages=(
   libjpeg-dev libpng-dev zlib1g-dev
   libopenmpi-dev openmpi-bin
   iproute2
+  pybind11-dev python3-dev python3-numpy
 )
 site=(mkdocs mkdocs-material)
 browser=()
@@ -24,7 +25,7 @@ for argument in "$@"; do
   case "$argument" in
     --peers) packages+=(python3-torch libopenblas-dev) ;;
     --docs) packages+=("${site[@]}") ;;
-    --tests) packages+=(zsh "${site[@]}") browser=(chromium chromium-driver python3-selenium fonts-dejavu-core) ;;
+    --tests) packages+=(zsh mypy "${site[@]}") browser=(chromium chromium-driver python3-selenium fonts-dejavu-core) ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
     *)
       echo "install_packages.sh: unknown argument '$argument'; known are --peers, --fuzz, --docs and --tests" >&2

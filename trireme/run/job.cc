@@ -105,7 +105,8 @@ class Job {
         model_(options.model ? *options.model : find_model(config.config.model.family)) {}
 
   int run() {
-    std::signal(SIGPIPE, SIG_IGN);  // a run whose output nobody reads goes on (base/output.h)
+    if (!options_.stop)
+      std::signal(SIGPIPE, SIG_IGN);  // a run whose output nobody reads goes on (base/output.h)
     comm::LaunchOptions launch = options_.launch;
     check_links(config_.config.train.device, launch.device_links);
     if (launch.device_links == comm::DeviceLinks::nccl && !options_.slow.empty())
@@ -331,14 +332,14 @@ class Job {
     const Plan& plan = context.ranks.plan;
     const OpenedData data = open(config.config);
     const bool leads = context.ranks.rank == 0;
-    context.stop = &stop_requested;
-    context.on_signal = set_signals;
+    context.stop = options_.stop ? options_.stop : &stop_requested;
+    if (!options_.stop) context.on_signal = set_signals;
     context.memory = memory_;
     context.again = again_;
     if (launcher_ == comm::Launcher::local && options_.launch.elastic) {
       context.regroup = &regroup_requested;
-      context.on_signal = [](RunContext::OnSignal action) {
-        set_signals(action);
+      context.on_signal = [keeps_signals = options_.stop != nullptr](RunContext::OnSignal action) {
+        if (!keeps_signals) set_signals(action);
         std::signal(SIGUSR1, action == RunContext::OnSignal::kStop ? request_regroup : SIG_IGN);
       };
     }

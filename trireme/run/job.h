@@ -15,6 +15,7 @@
 // happens in every process, and must not depend on being the only one.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -48,13 +49,16 @@ struct JobOptions {
   // The training data. Called on every rank. By default, opens the data that the settings name.
   std::function<OpenedData(const Config&)> open_data = nullptr;
   std::string default_text = {};  // the text to learn where the settings name no data
+  // When it becomes true, the run ends after the step at hand, with a checkpoint. The program's signals are
+  // then left as they are. Null: signals end the run, as run_training() says.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 // Trains, and returns an exit code (exit_code.h) for main(). Rank 0's observer hears of the run, as
 // observer.h says. The process that started the ranks returns when all have ended; it returns the exit code
 // of the first rank that failed, and 0 when none did. While steps are made, SIGINT, SIGTERM and SIGHUP end
-// the run after the step at hand, with a checkpoint; SIGPIPE is ignored from here on. Throws Error; mistakes
-// in the plan are found before any rank is started.
+// the run after the step at hand, with a checkpoint; SIGPIPE is ignored from here on. (But see
+// JobOptions::stop.) Throws Error; mistakes in the plan are found before any rank is started.
 int run_training(const ResolvedConfig& config, RunObserver& observer, const JobOptions& options = {});
 
 // Says on standard error why this program ends: "PROGRAM: why". A rank tells its launcher instead, which says

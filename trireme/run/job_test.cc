@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <csignal>
+
 #include "trireme/data/test_files.h"
 
 namespace trireme {
@@ -62,6 +65,19 @@ TEST_F(Jobs, TheTimeMayBeUp) {
   EXPECT_EQ(run_training(config({"train.steps=100000", "train.max_minutes=0.001"}), told_,
                          {.default_text = text()}),
             kTimeIsUp);
+}
+
+// The program's own flag, of ranks that are threads: all end after the same step, and signals stay the
+// program's.
+TEST_F(Jobs, TheProgramMayStopIt) {
+  std::atomic<bool> stop = true;
+  std::signal(SIGINT, SIG_IGN);
+  const JobOptions options{.launch = {.ranks = 2, .device_links = comm::DeviceLinks::in_memory},
+                           .default_text = text(),
+                           .stop = &stop};
+  EXPECT_EQ(run_training(config({"train.steps=100000"}), told_, options), kInterrupted);
+  EXPECT_EQ(std::ranges::count(told_.calls, "stepped"), 1);
+  EXPECT_EQ(std::signal(SIGINT, SIG_DFL), SIG_IGN);
 }
 
 TEST_F(Jobs, DataOfTheProgram) {

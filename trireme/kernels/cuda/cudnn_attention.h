@@ -1,6 +1,7 @@
 // Attention by cuDNN: 16-bit heads of up to 128 numbers, a multiple of 8.
 #pragma once
 
+#include "trireme/kernels/cuda/head_rows.h"
 #include "trireme/kernels/cuda/heads.cuh"
 
 namespace trireme::cuda {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "trireme/kernels/cuda/cudnn_graph.h"
-#include "trireme/kernels/cuda/heads.cuh"
+#include "trireme/kernels/cuda/head_rows.h"
 
 namespace trireme::cuda {
 

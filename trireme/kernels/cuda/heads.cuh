@@ -5,9 +5,6 @@
 
 namespace trireme::cuda {
 
-// How the rows of q, k and v lie: in a tensor each, or side by side in one.
-enum class HeadRows { kApart, kPacked };
-
 // q[b t g r d], k[b s g d]; a head is (b, g, r).
 struct Heads {
   int batch, queries, keys, groups, repeats, width;

@@ -1,0 +1,21 @@
+# Optional: the Python package in python/. Sets TRIREME_HAS_PYTHON if it can be built; otherwise everything else is
+# built and tested as usual. It is for the distribution's interpreter, because its packages (numpy, torch) are;
+# another one by -DPython_EXECUTABLE=/path/to/python3.
+option(TRIREME_PYTHON "build the Python package, where pybind11 and Python's headers are there" ON)
+set(TRIREME_HAS_PYTHON OFF)
+if(TRIREME_PYTHON AND NOT TRIREME_SANITIZE AND NOT TRIREME_FUZZ AND NOT CMAKE_CROSSCOMPILING)
+  if(NOT Python_EXECUTABLE AND EXISTS /usr/bin/python3)
+    set(Python_EXECUTABLE /usr/bin/python3)
+  endif()
+  find_package(Python 3.9 QUIET COMPONENTS Interpreter Development.Module)
+  if(Python_FOUND)
+    set(PYBIND11_FINDPYTHON ON)
+    find_package(pybind11 2.10 QUIET CONFIG)
+  endif()
+  if(Python_FOUND AND pybind11_FOUND)
+    set(TRIREME_HAS_PYTHON ON)
+  else()
+    message(STATUS "Python: no package, because pybind11-dev or python3-dev is not installed")
+  endif()
+endif()
+message(STATUS "Python: ${TRIREME_HAS_PYTHON}")
