@@ -137,10 +137,13 @@ AgreeingRun run_agreeing(const Reference& reference, const Plan& plan, const std
     }
     note(run.parted[replica], lasting);
     const std::lock_guard lock(mutex);
+    if (!in_step) run.orders[replica] = steps.arrivals()->take_order();
+    if (!own.counts_bytes) return;
     run.bytes.counted += sent;
-    if (in_step) return promise(trainer.program(), plan, reference.steps(), run.bytes);
-    run.orders[replica] = steps.arrivals()->take_order();
-    promise_messages(trainer.program(), plan, reference.steps(), run.orders[replica], run.bytes);
+    if (in_step)
+      promise(trainer.program(), plan, reference.steps(), run.bytes);
+    else
+      promise_messages(trainer.program(), plan, reference.steps(), run.orders[replica], run.bytes);
   };
   run_plan_ranks(reference, plan, programs, rings(plan.mesh),
                  jitters ? Messages::kJittering : Messages::kAtOnce, one_rank);

@@ -32,7 +32,9 @@ void run_plan_ranks(const Reference& reference, const Plan& plan, const std::vec
     trainer.initialise(static_cast<uint64_t>(training.train.seed));
     context.world().barrier().wait();
     communicator.take_bytes();
-    PlanRank one{options, communicator, trainer};
+    const bool counts_bytes = device->memory() == Device::Memory::kOfHost ||
+                              context.device_links() == comm::DeviceLinks::through_host;
+    PlanRank one{options, communicator, trainer, counts_bytes};
     run_rank(one);
   };
   comm::run_rank_threads(plan.mesh.ranks(), one_rank, kTimeoutSeconds,

@@ -13,6 +13,8 @@ struct PlanRank {
   RankOptions options;
   MeshCommunicator& communicator;  // has counted no bytes yet
   Trainer& trainer;
+  // Whether `communicator` counts all that is sent: no device reaches another one by itself.
+  bool counts_bytes;
 
   int rank() const { return options.rank; }
 };

@@ -30,7 +30,7 @@ struct ServedRun {
   std::vector<ArrivalOrder> orders;                // of each server
   std::vector<std::vector<double>> stalest;        // of each server, as its steps say
   States met;                                      // weights of all servers, where there are several
-  std::vector<double> sent;                        // bytes, by rank
+  std::vector<std::optional<double>> sent;         // bytes, by rank; none where they are not counted
   RowsAlone rows;
 
   explicit ServedRun(const Servers& of)
@@ -144,7 +144,7 @@ ServedRun run_served(const Reference& reference, const Plan& plan, const std::ve
       }
       one.work();
     }
-    run.sent[rank] = static_cast<double>(own.communicator.take_bytes());
+    if (own.counts_bytes) run.sent[rank] = static_cast<double>(own.communicator.take_bytes());
   };
   run_plan_ranks(reference, plan, programs, rings(plan.mesh),
                  replay.empty() ? Messages::kJittering : Messages::kAtOnce, one_rank);
@@ -423,9 +423,9 @@ std::string sent_problem(const ServedRun& run, const Plan& plan, const std::vect
     // Several servers also tell each other of the last step of each worker.
     const bool tells_others = servers.count > 1 && servers.serves(program.rank);
     const double more = tells_others ? 64.0 * (servers.workers + 2 * servers.count) : 0;
-    const double sent = run.sent[static_cast<size_t>(program.rank)];
-    if (sent < promised || sent > promised + more)
-      return fmt::format("rank {} has sent {} bytes, and its program promises {}", program.rank, sent,
+    const std::optional<double> sent = run.sent[static_cast<size_t>(program.rank)];
+    if (sent && (*sent < promised || *sent > promised + more))
+      return fmt::format("rank {} has sent {} bytes, and its program promises {}", program.rank, *sent,
                          promised);
   }
   return "";
