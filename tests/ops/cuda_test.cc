@@ -107,7 +107,8 @@ TEST(Cuda, F32ConvolutionIsRoundedToTf32WhereItMayBe) {
 // and bytes where it has nothing else.
 std::vector<DType> formats_of(const OpRecord& record) {
   const auto is_bytes = [](DTypeRule rule) { return rule == DTypeRule::kU8; };
-  if (!record.inputs.empty() && std::ranges::all_of(record.inputs, is_bytes) &&
+  // Operands past the end of a list are of the format.
+  if (!record.inputs.empty() && std::ranges::all_of(record.inputs, is_bytes) && !record.outputs.empty() &&
       std::ranges::all_of(record.outputs, is_bytes))
     return {DType::u8};
   for (const DTypeRule rule : record.inputs) {
