@@ -59,8 +59,11 @@ Judge::Difference Judge::difference(const std::vector<float>& expected, const st
     if (same(expected[i], found[i]) || expected[i] == found[i]) continue;
     const double off = std::abs(static_cast<double>(expected[i]) - static_cast<double>(found[i]));
     const double bound = static_cast<double>(bounds[i]);
-    const double share =
-        std::isfinite(off) && bound > 0 ? off / bound : std::numeric_limits<double>::infinity();
+    double share = std::numeric_limits<double>::infinity();
+    if (std::isinf(bound))
+      share = 0;
+    else if (std::isfinite(off) && bound > 0)
+      share = off / bound;
     if (share > 1) ++worst.beyond;
     if (share > worst.share) worst = {share, bound, static_cast<int64_t>(i), worst.beyond};
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "trireme/base/error.h"
 #include "trireme/passes/widen.h"
@@ -127,7 +128,11 @@ void Reference::raise(Bounds& bounds, const States& expected, const States& move
       for (int64_t i = begin; i < end; ++i) {
         const double value = static_cast<double>(values[i]);
         const double move = std::abs(value - static_cast<double>(others[i]));
-        if (std::isfinite(move)) largest = std::max({largest, safety * move, kLeast * std::abs(value)});
+        // Scaled gradients in f16 may overflow by rounding alone, and then be anything.
+        if (std::isfinite(move))
+          largest = std::max({largest, safety * move, kLeast * std::abs(value)});
+        else if (std::isfinite(value))
+          largest = std::numeric_limits<double>::infinity();
       }
       for (int64_t i = begin; i < end; ++i) bound[i] = std::max(bound[i], static_cast<float>(largest));
     });

@@ -98,6 +98,16 @@ TEST(NoFalseAlarm, OneRankAloneOverflows) {
   EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
 }
 
+// Gradients of norms of four features, near the largest number of f16: some noisy runs of one rank overflow.
+TEST(NoFalseAlarm, RoundingAloneOverflows) {
+  RandomCase one{"bert", "f16", {}, {}, R"({"mesh":"data:2"})"};
+  one.settings = {"model.family=bert", "model.layers=2",    "model.heads=2",      "model.hidden=4",
+                  "model.vocab=31",    "model.seq=10",      "train.batch=7",      "train.seed=353",
+                  "optim.kind=adamw",  "model.dropout=0.4", "train.precision=f16"};
+  const Result result = verify_case(one);
+  EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+}
+
 TEST(Verify, EveryStepNeedsABatchAndALearningRate) {
   const ResolvedConfig config =
       resolve_config({.command_line = {"model.family=mlp", "model.layers=1", "model.classes=10",
