@@ -27,7 +27,8 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # What it must overlook to keep what is built with precompiled headers; and one tree's results serve another's.
+  # What it must overlook to keep what is built with precompiled headers; and one tree's results serve another's, but
+  # for unity builds, whose sources name files by their whole path.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
       CCACHE_DEPEND=true CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${CCACHE})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})

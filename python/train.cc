@@ -30,20 +30,6 @@ struct EndOfRun {
   double loss;
 };
 
-std::string_view name_of(RunResult::End end) {
-  switch (end) {
-    case RunResult::End::kFinished:
-      return "finished";
-    case RunResult::End::kStopped:
-      return "stopped";
-    case RunResult::End::kTimeIsUp:
-      return "time_is_up";
-    case RunResult::End::kNoBetter:
-      return "no_better";
-  }
-  return "";
-}
-
 // Functions of Python by the names of RunObserver's calls. One that returns True ends the run.
 class Callbacks : public RunObserver {
  public:
@@ -61,7 +47,7 @@ class Callbacks : public RunObserver {
   void saved(const std::string& checkpoint) override { tell("saved", checkpoint); }
   void sampled(const std::string& text) override { tell("sampled", text); }
   void ended(const RunResult& done) override {
-    result = EndOfRun{done.folder, std::string(name_of(done.end)), done.steps, done.loss};
+    result = EndOfRun{done.folder, std::string(name(done.end)), done.steps, done.loss};
   }
 
   std::optional<EndOfRun> result;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "trireme/comm/launch/environment.h"
 #include "trireme/data/open_data.h"
@@ -23,6 +24,22 @@ struct RunResult {
   int64_t steps = 0;  // done in all
   double loss = 0;    // of the last step
 };
+// "finished", as files of a run and bindings say it.
+constexpr std::string_view name(RunResult::End end) {
+  switch (end) {
+    case RunResult::End::kFinished:
+      return "finished";
+    case RunResult::End::kStopped:
+      return "stopped";
+    case RunResult::End::kTimeIsUp:
+      return "time_is_up";
+    case RunResult::End::kRegroup:
+      return "regroup";
+    case RunResult::End::kNoBetter:
+      break;
+  }
+  return "no_better";
+}
 constexpr ExitCode exit_code_of(RunResult::End end) {
   if (end == RunResult::End::kStopped) return kInterrupted;
   return end == RunResult::End::kTimeIsUp ? kTimeIsUp : kOk;

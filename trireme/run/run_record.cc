@@ -74,22 +74,6 @@ Json run_json(const RunStart& run, double peak_flops) {
   return about;
 }
 
-std::string_view name_of(RunResult::End end) {
-  switch (end) {
-    case RunResult::End::kFinished:
-      return "finished";
-    case RunResult::End::kStopped:
-      return "stopped";
-    case RunResult::End::kTimeIsUp:
-      return "time_is_up";
-    case RunResult::End::kRegroup:
-      return "regroup";
-    case RunResult::End::kNoBetter:
-      break;
-  }
-  return "no_better";
-}
-
 }  // namespace
 
 double wall_seconds() {
@@ -159,7 +143,7 @@ void RunRecord::ended(const RunResult& result) {
   ForwardingObserver::ended(result);
   if (!events_ || result.end == RunResult::End::kRegroup) return;  // the run goes on
   events_->add(event_line("end", result.steps,
-                          {{"end", name_of(result.end)}, {"exit_code", exit_code_of(result.end)}}));
+                          {{"end", name(result.end)}, {"exit_code", exit_code_of(result.end)}}));
 }
 
 void RunRecord::failed(const std::exception& error) {
