@@ -52,9 +52,12 @@ Written written_out(const ExchangeChoice& choice, const Exchanged& before) {
   }
   if (tolerance_of(choice) != kUsual) return result;
   constexpr double kMove = 1e-6;
-  constexpr uint64_t kMoves = 6;  // the first two move all numbers alike
+  // The first two move all numbers alike, so that none changes places, and limits against them: what nearly
+  // equals a limit may equal it in f32.
+  constexpr uint64_t kMoves = 6;
   for (uint64_t sample = 0; sample < kMoves; ++sample) {
     Exchanged moved = before;
+    if (sample < 2) moved.raised = sample == 0 ? -kMove : kMove;
     uint64_t element = 0;
     const RngKey key{sample, 0};
     const auto move = [&](std::vector<Doubles>& of_ranks) {

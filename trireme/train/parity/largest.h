@@ -11,8 +11,10 @@
 namespace trireme::parity {
 
 // Ascending. With `sampled`, those that are as large as what seems the k-th by every so many-th element,
-// where that are k at least; else all of these, and the first others.
-inline std::vector<size_t> largest_of(std::span<const double> x, size_t k, double sampled = 0) {
+// where that are k at least; else all of these, and the first others. That limit is raised by a share of
+// itself: how many reach it hangs on whether others equal it.
+inline std::vector<size_t> largest_of(std::span<const double> x, size_t k, double sampled = 0,
+                                      double raised = 0) {
   std::vector<size_t> order(x.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, [&](size_t a, size_t b) { return std::abs(x[a]) > std::abs(x[b]); });
@@ -23,7 +25,7 @@ inline std::vector<size_t> largest_of(std::span<const double> x, size_t k, doubl
     std::ranges::sort(looked, std::greater<>());
     const int64_t wanted =
         std::llround(static_cast<double>(k * looked.size()) / static_cast<double>(x.size()));
-    const double least = looked[std::clamp<int64_t>(wanted, 1, std::ssize(looked)) - 1];
+    const double least = looked[std::clamp<int64_t>(wanted, 1, std::ssize(looked)) - 1] * (1 + raised);
     const auto few = std::ranges::find_if(order, [&](size_t i) { return std::abs(x[i]) < least; });
     if (few - order.begin() < static_cast<int64_t>(k)) std::sort(few, order.end());
   }

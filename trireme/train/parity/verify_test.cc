@@ -108,6 +108,18 @@ TEST(NoFalseAlarm, RoundingAloneOverflows) {
   EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
 }
 
+// In f32 several elements are as large as the limit that DGC finds by looking at some of them, and so more
+// are sent for their size and fewer to fill up.
+TEST(NoFalseAlarm, ASampledLimitThatOthersEqual) {
+  RandomCase one{"mlp", "f16", Shape{1, 20, 30}, {}, R"({"mesh":"data:2","exchange":{
+      "method":"dgc","ratio":0.05,"momentum":0.0,"masking":0,"warmup":2,"sampled":0.3}})"};
+  one.settings = {"model.family=mlp", "model.layers=2",  "model.hidden=48",
+                  "model.classes=3",  "train.batch=4",   "train.precision=f16",
+                  "train.seed=8",     "optim.kind=adam", "optim.lr=0.001"};
+  const Result result = verify_case(one);
+  EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+}
+
 TEST(Verify, EveryStepNeedsABatchAndALearningRate) {
   const ResolvedConfig config =
       resolve_config({.command_line = {"model.family=mlp", "model.layers=1", "model.classes=10",

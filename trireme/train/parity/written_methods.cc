@@ -32,9 +32,9 @@ double squares(const Doubles& a) {
 }
 
 // With zeros for all but the k largest.
-Doubles largest(const Doubles& a, size_t k, double sampled = 0) {
+Doubles largest(const Doubles& a, size_t k, double sampled = 0, double raised = 0) {
   Doubles result(a.size(), 0);
-  for (const size_t i : largest_of(a, k, sampled)) result[i] = a[i];
+  for (const size_t i : largest_of(a, k, sampled, raised)) result[i] = a[i];
   return result;
 }
 size_t kept_count(const Exchanged& x, double ratio) {
@@ -81,7 +81,8 @@ void dgc(Exchanged& x, const Settings& settings) {
       u = m * u + g;
       v = v + u;
     }
-    const Doubles sent = largest(v, kept_count(x, ratio_with_warm_up(x, settings)), settings.real("sampled"));
+    const Doubles sent =
+        largest(v, kept_count(x, ratio_with_warm_up(x, settings)), settings.real("sampled"), x.raised);
     x.sum = x.sum + sent;
     v = v - sent;
     for (size_t i = 0; i < u.size(); ++i) {
