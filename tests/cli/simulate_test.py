@@ -93,6 +93,21 @@ class Simulate(ClusterCommands):
         self.assertIn("1051536.8M parameters", text)  # 12 l h^2 + 13 l h + (V + s + 2) h
         self.assertIn("it does not fit, by", text)
 
+    def test_a_sweep_is_one_simulation_after_another(self):
+        plan = self.plan(mesh="data:2", preset="zero1")
+        path, picture = self.folder / "sweep.json", self.folder / "sweep.svg"
+        table = self.run_command("simulate", "--plan", plan, "--cluster", self.machine(), *SMALL, "--sweep",
+                                 "data,train.batch=1:4,2:8,4:16,8:32", "--json", str(path), "--svg", str(picture), "--show", "step")
+        points = json.loads(path.read_text())
+        self.assertEqual([point["sweep"]["train.batch"] for point in points], ["4", "8", "16", "32"])
+        self.assertEqual(points[1]["predicted_seconds"], self.simulate(plan)["predicted_seconds"])
+        self.assertIn("8 ranks, but the cluster 'two cores' has 4 devices", points[3]["refused"])
+        self.assertIn("refused: ", table)
+        self.assertIn("seconds of a step</text>", picture.read_text())
+        refused = self.run_command("simulate", "--plan", plan, "--cluster", self.machine(), *SMALL, "--sweep",
+                                   "data=8,16", code=1)
+        self.assertIn("no point can be simulated", refused)
+
     def test_refusals(self):
         plan = self.plan(mesh="data:2", preset="data")
         refused = lambda *arguments: self.run_command("simulate", "--plan", plan, *SMALL, *arguments, code=1)

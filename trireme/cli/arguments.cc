@@ -93,10 +93,11 @@ size_t parse_size(const std::string& text) {
 
 }  // namespace
 
-SplitArguments split_settings(std::span<const std::string> arguments) {
+SplitArguments split_settings(std::span<const std::string> arguments, std::string_view about_settings) {
   SplitArguments split;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!is_config_argument(arguments[i])) {
+    const bool follows = i > 0 && !about_settings.empty() && arguments[i - 1] == about_settings;
+    if (follows || !is_config_argument(arguments[i])) {
       split.own.push_back(arguments[i]);
       continue;
     }

@@ -21,8 +21,9 @@ struct SplitArguments {
   std::vector<std::string> own;       // flags, file names
   std::vector<std::string> settings;  // for ConfigSources::command_line
 };
-// A setting without "=" takes the argument after it along.
-SplitArguments split_settings(std::span<const std::string> arguments);
+// A setting without "=" takes the argument after it along. What follows the flag `about_settings` is its
+// value, even if it looks like a setting.
+SplitArguments split_settings(std::span<const std::string> arguments, std::string_view about_settings = "");
 
 // How a command ends that does not run: with its help, or with what is wrong about its arguments.
 struct ArgumentsEnd {

@@ -32,6 +32,7 @@ class DeviceMap {
  public:
   // Both must outlive it. Throws Error when the cluster has fewer devices than the mesh ranks.
   DeviceMap(const Mesh& mesh, const Cluster& cluster);
+  DeviceMap(const Mesh& mesh, Cluster&& cluster) = delete;
 
   const Mesh& mesh() const { return mesh_; }
   const Cluster& cluster() const { return cluster_; }

@@ -53,6 +53,26 @@ class Forms {
   const OpTable& ops_;
 };
 
+// The nodes that only prepare a state or an input to be gathered, like a cast to 16 bits. They can be made
+// whenever the first gathering starts. (Sums keep their company, on which their bits depend.)
+std::vector<bool> find_prepared(const Graph& graph) {
+  const std::vector<std::vector<int>> readers = graph.readers();
+  std::vector<bool> is_kept(graph.values.size());
+  for (const Update& update : graph.updates) is_kept[update.value] = true;
+  for (const Output& output : graph.outputs) is_kept[output.value] = true;
+  const auto gathers = [&](int n) {
+    return Forms::is_call(graph.nodes[n]) && !graph.nodes[n].attrs.has("reduction");
+  };
+  std::vector<bool> prepared(graph.nodes.size());
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    prepared[n] = !Forms::is_call(node) && node.inputs.size() == 1 && node.outputs.size() == 1 &&
+                  graph.values[node.inputs[0]].node < 0 && !is_kept[node.outputs[0]] &&
+                  std::ranges::all_of(readers[node.outputs[0]], gathers);
+  }
+  return prepared;
+}
+
 struct Bucket {
   std::vector<int> members;  // nodes of the graph
   int start = 0;             // slots
@@ -63,7 +83,11 @@ struct Bucket {
 class Decider {
  public:
   Decider(const Graph& graph, const OpTable& ops, const BucketOptions& options)
-      : graph_(graph), forms_(graph, ops), options_(options), end_(static_cast<int>(graph.nodes.size())) {}
+      : graph_(graph),
+        forms_(graph, ops),
+        options_(options),
+        end_(static_cast<int>(graph.nodes.size())),
+        prepared_(find_prepared(graph)) {}
 
   // In the order of their starts.
   std::vector<Bucket> run() {
@@ -118,7 +142,8 @@ class Decider {
     int slot = 0;
     for (ValueId input : node(n).inputs) {
       const int maker = graph_.values[input].node;
-      if (maker >= 0) slot = std::max(slot, may_start(maker) ? needed_[maker] : maker + 1);
+      if (maker >= 0 && !prepared_[maker])
+        slot = std::max(slot, may_start(maker) ? needed_[maker] : maker + 1);
     }
     return slot;
   }
@@ -137,9 +162,11 @@ class Decider {
     }
     std::map<ValueId, int> before;  // what is given -> the slot after the last reader of its latest gathering
     for (int n : nodes) {
-      if (const auto found = before.find(node(n).inputs[0]); found != before.end() && found->second <= n)
+      const int maker = graph_.values[node(n).inputs[0]].node;
+      const ValueId gathered = maker >= 0 ? node(maker).inputs[0] : node(n).inputs[0];
+      if (const auto found = before.find(gathered); found != before.end() && found->second <= n)
         dropped_[n] = found->second;
-      before[node(n).inputs[0]] = last_read[node(n).outputs[0]] + 1;
+      before[gathered] = last_read[node(n).outputs[0]] + 1;
     }
   }
 
@@ -235,7 +262,8 @@ class Decider {
   const Graph& graph_;
   const Forms forms_;
   const BucketOptions& options_;
-  const int end_;            // the slot after all nodes
+  const int end_;  // the slot after all nodes
+  const std::vector<bool> prepared_;
   std::vector<int> needed_;  // per node, the first slot in which its results are read
   std::vector<Bucket> buckets_;
   struct Kind {
@@ -252,7 +280,7 @@ class Decider {
 class BucketWriter {
  public:
   BucketWriter(const Graph& graph, const OpTable& ops)
-      : graph_(graph), ops_(ops), forms_(graph, ops), result_(graph) {}
+      : graph_(graph), ops_(ops), forms_(graph, ops), result_(graph), prepared_(find_prepared(graph)) {}
 
   Graph run(const std::vector<Bucket>& buckets) {
     const int end = static_cast<int>(graph_.nodes.size());
@@ -270,6 +298,12 @@ class BucketWriter {
     for (int slot = 0; slot <= end; ++slot) {
       for (size_t i : waits[slot]) add_wait(buckets[i], started_[i]);
       for (size_t i : starts[slot]) {
+        for (const int n : buckets[i].members) {
+          const int maker = graph_.values[node(n).inputs[0]].node;
+          if (maker < slot || !prepared_[maker] || replaced[maker]) continue;
+          replaced[maker] = true;
+          append(node(maker));
+        }
         started_[i] = add_start(buckets[i]);
         if (buckets[i].wait == slot) add_wait(buckets[i], started_[i]);
       }
@@ -335,6 +369,7 @@ class BucketWriter {
   const OpTable& ops_;
   const Forms forms_;
   Graph result_;
+  const std::vector<bool> prepared_;
   std::vector<std::vector<ValueId>> started_;  // per bucket, what its start makes
 };
 

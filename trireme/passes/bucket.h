@@ -11,7 +11,8 @@
 // large as a bucket travels alone, straight into its result.
 //
 // What is gathered from states is there from the beginning; it is started one bucket ahead of its use and no
-// earlier, so that weights that are split at rest do not all lie whole in memory.
+// earlier, so that weights that are split at rest do not all lie whole in memory. The same holds of what one
+// node makes of a state for collectives alone, as a cast does: it is made when the first of them is started.
 //
 // A sum whose parts differ in size from rank to rank (attribute `uneven`) has no company. In what order an
 // algorithm adds up an element depends on where it lies in what is sent; ranks along another axis that have

@@ -135,6 +135,27 @@ TEST(Bucket, WeightsAreGatheredOneAhead) {
                           "mul", "all_gather_wait", "mul"));
 }
 
+// So are those that are cast to 16 bits first; each is cast when its gathering starts.
+TEST(Bucket, CastsOfWeightsGoAheadWithTheirGathering) {
+  std::string text;
+  for (const char* w : {"u", "v", "w"}) text += "state %" + std::string(w) + ": f32[4]\n";
+  text += "input %x: bf16[8]\n";
+  std::string last = "x";
+  for (const std::string w : {"u", "v", "w"}) {
+    text += "%half_" + w + ": bf16[4] = cast(%" + w + ") {to=\"bf16\"}\n";
+    text += "%whole_" + w + ": bf16[8] = all_gather(%half_" + w + ")" + kGather;
+    text += "%y_" + w + ": bf16[8] = mul(%" + last + ", %whole_" + w + ")\n";
+    last = "y_" + w;
+  }
+  EXPECT_THAT(ops_of(bucketed(text + "output y = %y_w\n", 16)),
+              ElementsAre("cast", "all_gather_start", "all_gather_wait", "cast", "all_gather_start", "mul",
+                          "all_gather_wait", "cast", "all_gather_start", "mul", "all_gather_wait", "mul"));
+  // What is read otherwise too stays where it is made: here that of v.
+  EXPECT_THAT(ops_of(bucketed(text + "output y = %y_w\noutput v = %half_v\n", 16)),
+              ElementsAre("cast", "all_gather_start", "all_gather_wait", "cast", "all_gather_start", "mul",
+                          "cast", "all_gather", "mul", "all_gather_wait", "mul"));
+}
+
 // A weight that is gathered for the forward part, dropped, and gathered again is not there twice.
 TEST(Bucket, AWeightIsDroppedBeforeItIsGatheredAgain) {
   std::string text = "state %w: f32[4]\ninput %x: f32[8]\n%a: f32[8] = all_gather(%w)" + kGather;

@@ -44,6 +44,8 @@ struct Plan {
   std::optional<BatchNorm> batch_norm = {};  // synchronised
   // An algorithm of comm/ for the collectives along an axis; automatic where an axis is not named.
   std::map<std::string, std::string, std::less<>> algorithms = {};
+  // As many bytes share a collective, in KiB (passes/bucket.h).
+  std::optional<int64_t> bucket_kib = {};  // 4096
   // A pipeline over the axis pipe: the order of its stages' work (schedule/pipeline.h), the chunks of the
   // model that each stage has, and the scopes at which chunks begin; none: where it balances costs.
   std::optional<std::string> schedule = {};
@@ -92,6 +94,7 @@ struct Plan {
 // ranks: as many as the plan says.
 Plan read_plan(const std::string& text, int ranks);
 Plan parse_plan(std::string_view json, std::string_view source);
+const std::vector<std::string>& plan_keys();  // that it knows
 // With every key that was read.
 std::string to_json(const Plan& plan);
 

@@ -124,6 +124,14 @@ void read_accumulate(const Json& value, Plan& plan, std::string_view source) {
   plan.accumulate = value.get<int64_t>();
 }
 
+void read_bucket(const Json& value, Plan& plan, std::string_view source) {
+  constexpr int64_t kMost = int64_t{4} << 20;  // 4 GiB
+  if (!value.is_number_integer() || value.get<int64_t>() < 1 || value.get<int64_t>() > kMost)
+    throw_error("{}: bucket_kib is {}; a whole number of KiB that share a collective, 1 to {}, expected",
+                source, value.dump(), kMost);
+  plan.bucket_kib = value.get<int64_t>();
+}
+
 void read_precision(const Json& value, Plan& plan, std::string_view source) {
   const std::vector<std::string> known = {"f32", "bf16", "f16"};
   plan.precision = text_of(value, "precision", source);
@@ -332,15 +340,21 @@ std::string_view name(Recompute::Kind kind) {
   return kRecompute[static_cast<size_t>(kind)];
 }
 
+const std::vector<std::string>& plan_keys() {
+  static const std::vector<std::string> kKeys = {"mesh",      "preset",        "layouts",    "accumulate",
+                                                 "precision", "algorithm",     "batch_norm", "schedule",
+                                                 "chunks",    "stages",        "recompute",  "exchange",
+                                                 "offload",   "vertical_sync", "boundaries", "bucket_kib"};
+  return kKeys;
+}
+
 Plan parse_plan(std::string_view json, std::string_view source) {
   const Json root = parse_json(json, source);
   if (!root.is_object())
     throw_error("{}: no JSON object found; {{\"mesh\": \"data:2\", \"preset\": \"data\"}} is one", source);
-  const std::vector<std::string> known = {
-      "mesh",   "preset", "layouts",   "accumulate", "precision", "algorithm",     "batch_norm", "schedule",
-      "chunks", "stages", "recompute", "exchange",   "offload",   "vertical_sync", "boundaries"};
   for (const auto& [key, value] : root.items()) {
-    if (!contains(known, key)) throw_error("{}: unknown key '{}'; {}", source, key, suggestion(key, known));
+    if (!contains(plan_keys(), key))
+      throw_error("{}: unknown key '{}'; {}", source, key, suggestion(key, plan_keys()));
   }
   Plan plan;
   if (!root.contains("mesh"))
@@ -349,6 +363,7 @@ Plan parse_plan(std::string_view json, std::string_view source) {
   if (root.contains("preset")) plan.preset = text_of(root["preset"], "preset", source);
   if (root.contains("layouts")) read_layouts(root["layouts"], plan, source);
   if (root.contains("accumulate")) read_accumulate(root["accumulate"], plan, source);
+  if (root.contains("bucket_kib")) read_bucket(root["bucket_kib"], plan, source);
   if (root.contains("precision")) read_precision(root["precision"], plan, source);
   if (root.contains("batch_norm")) read_batch_norm(root["batch_norm"], plan, source);
   if (root.contains("algorithm")) read_algorithm(root["algorithm"], plan, source);
@@ -370,6 +385,7 @@ std::string to_json(const Plan& plan) {
   Json json{{"mesh", to_string(plan.mesh)}, {"preset", plan.preset}};
   for (const auto& [pattern, layout] : plan.layouts) json["layouts"][pattern] = to_string(layout, plan.mesh);
   if (plan.accumulate) json["accumulate"] = *plan.accumulate;
+  if (plan.bucket_kib) json["bucket_kib"] = *plan.bucket_kib;
   if (plan.precision) json["precision"] = *plan.precision;
   if (plan.batch_norm)
     json["batch_norm"] = *plan.batch_norm == Plan::BatchNorm::kLocal ? "local" : "synchronised";

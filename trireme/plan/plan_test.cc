@@ -133,10 +133,11 @@ TEST(Plan, MoreStagesThanAnyModelHasAreRefused) {
 TEST(Plan, AllKeysRoundTrip) {
   const std::string_view text = R"({"mesh": "data:2 tensor:2", "preset": "megatron+zero1", "accumulate": 4,
       "precision": "bf16", "exchange": "all_reduce", "batch_norm": "local", "layouts": {"w*": "tensor:0"},
-      "algorithm": {"data": "ring"}})";
+      "algorithm": {"data": "ring"}, "bucket_kib": 64})";
   const Plan plan = parse_plan(to_json(parse_plan(text, "plan.json")), "plan.json");
   EXPECT_EQ(plan.accumulate, 4);
   EXPECT_EQ(plan.precision, "bf16");
+  EXPECT_EQ(plan.bucket_kib, 64);
   EXPECT_EQ(plan.batch_norm, Plan::BatchNorm::kLocal);
   EXPECT_EQ(plan.algorithms.at("data"), "ring");
   EXPECT_EQ(plan.algorithms.count("tensor"), 0u);
@@ -243,6 +244,7 @@ TEST(Plan, MistakesInSingleKeysAreNamed) {
     return parse_error(R"({"mesh": "data:2", )" + rest + "}");
   };
   EXPECT_THAT(with(R"("preset": "sequence")"), HasSubstr("'sequence' goes with megatron only"));
+  EXPECT_THAT(with(R"("bucket_kib": 0)"), HasSubstr("bucket_kib is 0; a whole number of KiB"));
   EXPECT_THAT(with(R"("accumulate": 0)"), HasSubstr("accumulate is 0; a whole number of microbatches"));
   EXPECT_THAT(with(R"("accumulate": "4")"), HasSubstr("accumulate is \"4\""));
   EXPECT_THAT(with(R"("precision": "bf61")"), HasSubstr("did you mean 'bf16'?"));

@@ -213,11 +213,17 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
     }
     StepSegment& segment = result.segments.emplace_back(local[s]);
     segment.graph = in_order(optimized(segment.graph), segment.kind);
-    if (common_[s]) segment.graph = bucket(segment.graph, common_[s]->leader, ops());
+    if (common_[s]) segment.graph = bucketed(segment.graph, common_[s]->leader);
     result.layouts.push_back(layouts[s]);
   }
   if (half == StepHalf::kGradients) keep_gradients_alone(result, rank);
   return result;
+}
+
+Graph ProgramBuilder::bucketed(const Graph& graph, const Graph& leader) const {
+  BucketOptions options;
+  if (plan_.bucket_kib) options.bytes = static_cast<size_t>(*plan_.bucket_kib) << 10;
+  return bucket(graph, leader, ops(), options);
 }
 
 // Each with a list that takes the place of the step's until then.
@@ -233,7 +239,7 @@ void ProgramBuilder::add_early_updates(RankPart& part, const Graph& update, cons
     for (Action& action : list.actions) {
       if (action.kind == Action::Kind::kRun && action.what == update.name) action.what = early.name;
     }
-    part.agreeing.emplace_back(bucket(early, leader, ops()), SegmentKind::kUpdate);
+    part.agreeing.emplace_back(bucketed(early, leader), SegmentKind::kUpdate);
   }
 }
 
@@ -272,7 +278,7 @@ void ProgramBuilder::add_agreed(RankPart& part, AgreedSteps& steps, int rank) co
   for (const auto& [name, slots] : steps.slots) part.slots[name] = slots;
   for (StepSegment& segment : steps.segments) {
     const Graph made = optimized(segment.graph);
-    segment.graph = bucket(made, made, ops());
+    segment.graph = bucketed(made, made);
     part.agreeing.push_back(std::move(segment));
   }
   part.lists = std::move(steps.lists);
@@ -286,7 +292,7 @@ void ProgramBuilder::add_update(RankPart& result, const StepSegment& update, con
   FileGroups groups(*plan_.offload);
   std::vector<Action> runs;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const Graph graph = bucket(optimized(parts[i].graph), optimized(of_leader[i].graph), ops());
+    const Graph graph = bucketed(optimized(parts[i].graph), optimized(of_leader[i].graph));
     PartPieces pieces = in_pieces({graph, parts[i].states}, update.graph, ops());
     for (Graph& piece : pieces.graphs) {
       runs.push_back(Action::run(piece.name));

@@ -63,6 +63,7 @@ class ProgramBuilder {
     std::map<int64_t, Graph> early = {};  // of an update: those of early steps, of rank 0, by their last step
   };
 
+  Graph bucketed(const Graph& graph, const Graph& leader) const;  // passes/bucket.h, as the plan has them
   ActionList with_rows(ActionList list, SegmentKind kind, int64_t microbatches, int rank) const;
   struct InStages;  // the segments of one rank of a stage, cut into those of all stages
   Graph of_rank(const StepSegment& segment, Graph local) const;

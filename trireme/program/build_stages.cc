@@ -97,8 +97,8 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
       return of.kind == SegmentKind::kUpdate ? in_rounds(graph) : graph;
     };
     const Graph graph = with_ranks_of_mesh(prepared(segment), plan_.mesh, rank);
-    part.segments.emplace_back(bucket(graph, &segment == &leads ? graph : prepared(leads), ops()),
-                               segment.kind, segment.rows);
+    part.segments.emplace_back(bucketed(graph, &segment == &leads ? graph : prepared(leads)), segment.kind,
+                               segment.rows);
     part.layouts.push_back(layouts);
   }
   for (const std::string& name : mine.stages.replicated_gradients()) {

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "trireme/bench/prediction.h"
 #include "trireme/exchange/choice.h"
 #include "trireme/run/plan_settings.h"
-#include "trireme/train/axis_algorithms.h"
 #include "trireme/train/step_programs.h"
 
 namespace trireme::reproduce {
@@ -73,12 +73,7 @@ double payload_bytes(const Step& step, const std::string& exchange) {
 }
 
 sim::SimReport simulated(const Step& step, const Cluster& cluster, sim::Overlap overlap) {
-  const Config& config = step.setup.config;
-  const DeviceMap device_map(step.plan.mesh, cluster);
-  const StepPrograms programs(Model(config.model), config.train, config.optim, step.setup.shape, step.plan);
-  return sim::simulate(
-      device_map, [&](int rank) { return programs.rank(rank, nullptr); },
-      {.algorithms = axis_algorithms(step.plan, config.train), .overlap = overlap, .plan = step.plan});
+  return bench::predict(step.setup, step.plan, cluster, {.overlap = overlap}).report;
 }
 
 }  // namespace trireme::reproduce

@@ -87,6 +87,7 @@ class Drawing {
                   hybrid ? size_of_axis("tensor") : std::max(1, size_of_axis("expert")),
                   hybrid || local_norm || alone || replicas > 1);
     if (dice_.chance(computes_alone() ? 0.03 : 0.45) || has_axis("other")) draw_layouts(plan);
+    if (dice_.chance(0.25)) plan["bucket_kib"] = dice_.number({1, 2, 8, 64});
     if (dice_.chance(0.15)) plan["algorithm"] = dice_.word({"native", "ring", "tree", "automatic"});
     if (dice_.chance(0.4)) plan["recompute"] = draw_recompute();
     if (has_axis(kPipeAxis))

@@ -77,8 +77,9 @@ Step spread_step(const ModelOptions& model, const Plan& plan, int64_t accumulate
   return step;
 }
 
-Step spread_step(const std::string& preset, int ranks, int64_t accumulate = 2) {
-  return spread_step(small_gpt(), {Mesh({{"data", ranks}}), preset}, accumulate);
+Step spread_step(const std::string& preset, int ranks, int64_t accumulate = 2,
+                 const std::string& precision = "f32") {
+  return spread_step(small_gpt(), {Mesh({{"data", ranks}}), preset}, accumulate, precision);
 }
 
 // Loss and count, and under ZeRO the squares of the gradient: scalars of four bytes.
@@ -176,14 +177,26 @@ TEST(StepProgram, ReplicasAddUpTheirPartsOfGradientsOnceAStep) {
 // Tensors of a bucket share a call: a model of less than 4 MiB takes one for its gradients and one for its
 // weights, beside the sums of scalars.
 TEST(StepProgram, ZeroMakesNoMoreCallsThanItHasBuckets) {
-  for (const int64_t accumulate : {1, 4}) {
+  for (const auto& [accumulate, precision] : {std::pair(1, "f32"), {4, "f32"}, {1, "bf16"}, {4, "bf16"}}) {
     for (const char* preset : {"zero1", "zero2", "zero3"}) {
-      const Step step = spread_step(preset, 2, accumulate);
+      SCOPED_TRACE(testing::Message() << preset << " " << accumulate << " " << precision);
+      const Step step = spread_step(preset, 2, accumulate, precision);
       const int again = std::string_view(preset) == "zero3";  // weights for the backward part
-      EXPECT_LE(step.first.calls, 3 + again) << preset;       // weights; gradients; loss and count
-      EXPECT_LE(step.next.calls, 2 + again) << preset;
-      EXPECT_LE(step.update.calls, 4) << preset;  // gradients; loss and count; the norm; weights
+      EXPECT_LE(step.first.calls, 3 + again);                 // weights; gradients; loss and count
+      EXPECT_LE(step.next.calls, 2 + again);
+      EXPECT_LE(step.update.calls, 4);  // gradients; loss and count; the norm; weights
     }
+  }
+}
+
+TEST(StepProgram, SmallerBucketsAreMoreCallsOfAsManyBytes) {
+  for (const char* preset : {"data", "zero1"}) {
+    Plan plan{Mesh({{"data", 2}}), preset};
+    const Step usual = spread_step(small_gpt(), plan, 1);
+    plan.bucket_kib = 1;
+    const Step small = spread_step(small_gpt(), plan, 1);
+    EXPECT_GT(small.first.calls, usual.first.calls + 2) << preset;
+    EXPECT_DOUBLE_EQ(small.first.bytes, usual.first.bytes) << preset;
   }
 }
 
