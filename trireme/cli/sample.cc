@@ -76,6 +76,9 @@ int sample(std::span<const std::string> given) {
   app.add_option("--tokens", arguments.options.tokens, "how many tokens to generate");
   app.add_option("--temperature", arguments.options.temperature, "0: the likeliest token each time");
   app.add_option("--top-k", arguments.options.top_k, "sample from this many most likely tokens; 0: from all");
+  app.add_option(
+      "--top-p", arguments.options.top_p,
+      "sample from the fewest likeliest tokens that have this share of the probability; 1: from all");
   app.add_option("--seed", arguments.options.seed, "seed of the random draws");
   app.add_option("--device", arguments.device, "where to compute; default: where the run did");
   app.add_flag_callback(
