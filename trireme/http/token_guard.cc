@@ -1,5 +1,5 @@
-// See guard.h.
-#include "trireme/dashboard/guard.h"
+// See token_guard.h.
+#include "trireme/http/token_guard.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/input_file.h"
 
-namespace trireme::dashboard {
+namespace trireme::http {
 namespace {
 
 // "[::1]:8080" -> "::1", "name:80" -> "name"; "" where it is neither.
@@ -43,56 +43,43 @@ std::string new_token() {
   return token;
 }
 
-std::string read_token(const std::string& path) {
-  constexpr size_t kMostBytes = 4096, kLeastCharacters = 16;
-  const std::string text = read_input_file(path, kMostBytes, "a file with a token");
-  const std::string token = text.substr(0, text.find_first_of("\r\n"));
+bool is_loopback(const std::string& address) {
+  return address == "::1" || address.starts_with("127.");
+}
+
+std::string checked_token(const std::string& token, std::string_view where) {
+  constexpr size_t kLeastCharacters = 16;
   // What an address and a cookie can hold as it is.
   const bool plain =
       std::ranges::all_of(token, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
   if (token.size() < kLeastCharacters || !plain)
     throw_error(
-        "{}: its first line is no token; expected {} or more letters, digits, - and _, such as `openssl rand -hex 16` "
+        "{}: this is no token; expected {} or more letters, digits, - and _, such as `openssl rand -hex 16` "
         "prints",
-        path, kLeastCharacters);
+        where, kLeastCharacters);
   return token;
 }
 
-bool Guard::knows_host(std::string_view host) const {
-  const std::string name = without_port(host);
+std::string read_token(const std::string& path) {
+  constexpr size_t kMostBytes = 4096;
+  const std::string text = read_input_file(path, kMostBytes, "a file with a token");
+  return checked_token(text.substr(0, text.find_first_of("\r\n")), path);
+}
+
+bool TokenGuard::knows_host(const Request& request) const {
+  const std::string name = without_port(request.header("host"));
   return name == "localhost" || is_address(name) || std::ranges::find(hosts_, name) != hosts_.end();
 }
 
 // In a time that does not tell how much of it was right.
-bool Guard::is_token(std::string_view given) const {
+bool TokenGuard::is_token(std::string_view given) const {
   return given.size() == token_.size() && sodium_memcmp(given.data(), token_.data(), token_.size()) == 0;
 }
 
-std::optional<Answer> Guard::stops(const Request& request, int port) const {
-  if (!knows_host(request.header("host")))
-    return Answer{
-        .status = 403,
-        .body =
-            "This host name is not known here. Use the address that `trireme dashboard` printed, or start it "
-            "with --allow-host NAME.\n"};
-  if (request.method != "GET" && request.method != "HEAD")
-    return Answer{
-        .status = 405, .body = "Only GET and HEAD are answered.\n", .headers = {{"Allow", "GET, HEAD"}}};
-  const std::string cookie = fmt::format("trireme_{}", port);
+bool TokenGuard::has_bearer(const Request& request) const {
   constexpr std::string_view kBearer = "Bearer ";
-  const std::string_view authorization = request.header("authorization");
-  if (is_token(request.cookie(cookie)) ||
-      (authorization.starts_with(kBearer) && is_token(authorization.substr(kBearer.size()))))
-    return std::nullopt;
-  if (request.path == "/" && is_token(request.argument("token")))
-    return Answer{
-        .status = 303,
-        .body = "",
-        .headers = {{"Location", "/"},
-                    {"Set-Cookie", fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie, token_)}}};
-  return Answer{
-      .status = 403,
-      .body = "No token, or not the right one. Open the address that `trireme dashboard` printed.\n"};
+  const std::string_view given = request.header("authorization");
+  return given.starts_with(kBearer) && is_token(given.substr(kBearer.size()));
 }
 
-}  // namespace trireme::dashboard
+}  // namespace trireme::http
