@@ -259,7 +259,8 @@ ValueId Network::kept(ValueId rows, const std::string& name, int64_t seq) {
   const Shape batch{whole[0]};
   whole.set(0, lines_);
   whole.set(1, seq);
-  const ValueId cache = builder_.state(name, {DType::f32, whole}, Role::kCache);
+  // By heads, as tensor parallelism splits the weights that make them.
+  const ValueId cache = builder_.state(name, {DType::f32, whole}, Role::kCache, {{"tensor_dim", int64_t{2}}});
   rows = op("write_at", {cache, rows, place("line", batch), place("position", batch)});
   builder_.update(cache, rows);
   return rows;

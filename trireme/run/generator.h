@@ -1,6 +1,9 @@
 // Texts that a language model goes on with, several at a time. Each has a line of keys and values of its own,
 // so that texts of any length begin and end independently of each other, and one token more of all of them is
 // one forward pass. What is computed for a text does not depend on the others, on a CPU to the bit.
+//
+// Several ranks share a model by its layouts along the axis `tensor`: each has some of the heads, with their
+// keys and values. All make the same calls, and get the same logits.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +12,19 @@
 
 #include "trireme/models/model.h"
 #include "trireme/runtime/runner.h"
-#include "trireme/train/tensor_access.h"
+#include "trireme/train/trainer.h"
 
 namespace trireme {
 
 class Generator {
  public:
   // `texts`: how many there are at most. model.vocab must be set. Weights are undefined until they are
-  // filled.
-  Generator(const Model& model, Device& device, int texts = 1);
+  // filled. Throws Error for a plan with other axes than `tensor`, or whose layouts do not fit the model.
+  Generator(const Model& model, Device& device, int texts = 1, const RankOptions& ranks = {});
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 
-  std::vector<PartView> weights();  // to be filled
+  std::vector<PartView> weights();  // that this rank has, to be filled
   int texts() const { return static_cast<int>(texts_.size()); }
   int64_t vocab() const { return model_.vocab; }
   const Program& program() const { return executor_.program(); }

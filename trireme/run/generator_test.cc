@@ -5,12 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 
 #include "tests/support/error_of.h"
 #include "trireme/base/rng.h"
+#include "trireme/comm/context.h"
+#include "trireme/plan/plan.h"
 #include "trireme/run/sampler.h"
+#include "trireme/runtime/mesh_communicator.h"
 
 namespace trireme {
 namespace {
@@ -34,15 +38,22 @@ ModelOptions model_of_family(const std::string& family) {
   return model;
 }
 
-// A number of texts by a model with weights that make its tokens depend on all of the text before them.
+// Weights that make tokens depend on all of the text before them; of each tensor the part that a rank has.
+void fill(const PartView& part) {
+  std::vector<float> whole(static_cast<size_t>(part.part.whole.elements())),
+      own(static_cast<size_t>(part.view.shape.elements()));
+  for (size_t i = 0; i < whole.size(); ++i) whole[i] = 0.3f * normal({5, stream_id(part.name)}, i);
+  for_each_common_run(all_of(part.part.whole), part.part, [&](int64_t from, int64_t to, int64_t elements) {
+    std::copy_n(whole.begin() + from, elements, own.begin() + to);
+  });
+  part.reach.write(0, own.data(), own.size() * sizeof(float));
+}
+
+// A number of texts by one model.
 struct Writer {
   Writer(const ModelOptions& model, int texts, int threads = 1)
       : device(make_cpu_device(threads)), generator(model, *device, texts) {
-    for (const PartView& part : generator.weights()) {
-      std::vector<float> values(static_cast<size_t>(part.view.shape.elements()));
-      for (size_t i = 0; i < values.size(); ++i) values[i] = 0.3f * normal({5, stream_id(part.name)}, i);
-      part.reach.write(0, values.data(), values.size() * sizeof(float));
-    }
+    std::ranges::for_each(generator.weights(), fill);
   }
 
   // Draws the token after each of these texts.
@@ -120,6 +131,63 @@ TEST(Generator, ReadsNoMoreThanThePromptNeeds) {
   generator.next(std::vector{1});
   generator.append(1, 3);  // the window is full: of its newer half all but the last token is read again
   EXPECT_EQ(generator.unread(1), 34);
+}
+
+// The logits after each of some tokens, of two texts that go on together.
+std::vector<float> logits_of(const ModelOptions& model, const RankOptions& ranks) {
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  Generator generator(model, *device, 2, ranks);
+  std::ranges::for_each(generator.weights(), fill);
+  std::vector<float> all;
+  for (const int text : {0, 1}) generator.begin(text, prompt_of(3 * text));
+  for (int token = 0; token < 20; ++token) {
+    for (const int text : {0, 1}) {
+      while (generator.unread(text) > 0) generator.read(text);
+    }
+    const std::span<const float> logits = generator.next(std::vector{1, 0});
+    all.insert(all.end(), logits.begin(), logits.end());
+    for (const int text : {0, 1}) generator.append(text, (7 * token + text) % 60);
+  }
+  return all;
+}
+
+class SharedModel : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SharedModel, RanksHaveTheLogitsOfOne) {
+  const ModelOptions model = model_of_family(GetParam());
+  const std::vector<float> expected = logits_of(model, {});
+  float largest = 0;
+  for (const float logit : expected) largest = std::max(largest, std::abs(logit));
+  const Plan plan = parse_plan(R"({"mesh": "tensor:2", "preset": "megatron"})", "plan");
+  std::vector<std::vector<float>> found(2);
+  comm::run_rank_threads(2, [&](comm::Context& context) {
+    MeshCommunicator communicator(plan.mesh, context);
+    found[context.rank()] = logits_of(model, {plan, context.rank(), &communicator});
+  });
+  EXPECT_EQ(found[0], found[1]);
+  ASSERT_EQ(found[0].size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(found[0][i], expected[i], 1e-5f * largest) << i;
+}
+
+TEST_P(SharedModel, EachRankKeepsItsHeads) {
+  const Plan plan = parse_plan(R"({"mesh": "tensor:2", "preset": "megatron"})", "plan");
+  comm::run_rank_threads(2, [&](comm::Context& context) {
+    MeshCommunicator communicator(plan.mesh, context);
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    const Generator generator(model_of_family(GetParam()), *device, 2, {plan, context.rank(), &communicator});
+    for (const State& state : generator.program().states) {
+      if (state.role == Role::kCache) EXPECT_EQ(2 * state.type.shape[2], state.part.whole[2]) << state.name;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Generator, SharedModel, ::testing::Values("gpt", "llama", "experts"));
+
+TEST(Generator, RefusesPlansThatItCanNotFollow) {
+  const std::unique_ptr<Device> device = make_cpu_device(1);
+  const Plan plan{.mesh = Mesh({{"data", 2}})};
+  EXPECT_THAT(error_of([&] { Generator(model_of_family("gpt"), *device, 1, RankOptions{plan}); }),
+              HasSubstr("along the axis tensor alone"));
 }
 
 TEST(Generator, RefusesPromptsThatItCanNotRead) {

@@ -310,8 +310,8 @@ Graph forward_graph(const Model& model, const StepShape& shape, DType precision)
 std::vector<StepSegment> generating_graphs(const Model& model, const GeneratingShape& shape) {
   std::vector<StepSegment> segments;
   const auto add = [&](const char* name, int64_t number, const StepShape& step, Mode mode, Outputs outputs) {
-    segments.emplace_back(optimized(model_graph(fmt::format("{}{}", name, number), model, {}, step, mode,
-                                                outputs, DType::f32, {}, shape.lines)),
+    segments.emplace_back(model_graph(fmt::format("{}{}", name, number), model, {}, step, mode, outputs,
+                                      DType::f32, {}, shape.lines),
                           SegmentKind::kEvaluate);
   };
   if (model.record.decodes == Decodes::kNo) {

@@ -55,7 +55,7 @@ Graph forward_graph(const Model& model, const StepShape& shape, DType precision)
 // segment `read<n>`, which keeps the keys and values of so many tokens of one text; and for each number of
 // texts a segment `next<n>`, which reads one more token of each and gives logits [n, 1, vocab] for what
 // follows. Of other models, for each number of texts a segment `window<n>`: the same logits, from windows of
-// model.seq tokens.
+// model.seq tokens. On whole tensors and not yet fused.
 struct GeneratingShape {
   int64_t lines = 1;                 // texts of which keys and values are kept
   std::vector<int64_t> texts = {1};  // that go on together
