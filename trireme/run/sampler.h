@@ -32,8 +32,10 @@ int32_t draw_token_at(int64_t index, std::span<const float> logits, const Sample
 
 class Sampler {
  public:
-  // model.vocab must be set. Weights are undefined until load().
-  Sampler(const Model& model, Device& device) : generator_(model, device) {}
+  // model.vocab must be set. Weights are undefined until load(). Of several ranks (run/generator.h) all
+  // generate the same text.
+  Sampler(const Model& model, Device& device, const RankOptions& ranks = {})
+      : generator_(model, device, 1, ranks) {}
   void load(const TensorFiles& files) { files.read_all(weights()); }
   std::vector<PartView> weights() { return generator_.weights(); }  // to be filled
 
