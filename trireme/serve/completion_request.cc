@@ -139,16 +139,15 @@ bool includes_usage(const Json* options) {
   return options->value("include_usage", false);
 }
 
-Image decoded(const std::string& base64, size_t number) {
+Image decoded(const std::string& base64, size_t number, int64_t most_pixels) {
   std::vector<uint8_t> bytes(base64.size() / 4 * 3 + 3);
   size_t count = 0;
   if (sodium_base642bin(bytes.data(), bytes.size(), base64.data(), base64.size(), "\r\n", &count, nullptr,
                         sodium_base64_VARIANT_ORIGINAL) != 0)
     refuse("images", fmt::format("image {} is no base64", number));
   bytes.resize(count);
-  constexpr int64_t kMostPixels = int64_t{1} << 24;
   try {
-    return decode_image(bytes, fmt::format("image {}", number), kMostPixels);
+    return decode_image(bytes, fmt::format("image {}", number), most_pixels);
   } catch (const Error& error) {
     refuse("images", error.what());
   }
@@ -232,10 +231,14 @@ ClassifyRequest read_classify_request(std::string_view body, const Limits& limit
   const auto most = static_cast<size_t>(limits.waiting);
   if (!images || !images->is_array() || images->empty() || images->size() > most)
     refuse("images", fmt::format("'images' is no list of 1 to {} images", most));
+  // Of all images together: a small file may decode to a large image.
+  int64_t pixels = int64_t{1} << 24;
   for (const Json& image : *images) {
     const size_t number = request.images.size();
-    request.images.push_back(image.is_string() ? decoded(image.get_ref<const std::string&>(), number)
-                                               : listed(image, number));
+    const Image& taken = request.images.emplace_back(
+        image.is_string() ? decoded(image.get_ref<const std::string&>(), number, pixels)
+                          : listed(image, number));
+    pixels -= taken.height * taken.width;
   }
   return request;
 }

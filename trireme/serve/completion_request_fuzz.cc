@@ -13,7 +13,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const serve::Limits limits{.waiting = 8, .tokens = 100};
   try {
     const serve::CompletionRequest request = serve::read_completion_request(body, limits);
-    request.options.validate();
     TRIREME_CHECK(request.options.tokens <= limits.tokens);
     TRIREME_CHECK(request.stop.size() <= static_cast<size_t>(limits.stops));
   } catch (const Error&) {
