@@ -12,7 +12,7 @@ pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
-# Optional: the server of `trireme dashboard`.
+# Optional: the server of `trireme dashboard` and `trireme serve`.
 pkg_check_modules(microhttpd IMPORTED_TARGET libmicrohttpd)
 # Optional: ranks under mpirun or srun. Open MPI where both are installed; another one by
 # -DMPI_EXECUTABLE_SUFFIX=.mpich (Debian's names) or -DMPI_CXX_COMPILER=/path/to/mpicxx.

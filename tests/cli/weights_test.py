@@ -120,6 +120,10 @@ class Weights(Training):
         self.assertRegex(newest.stderr, r"40 tokens in \d+\.\d\d s: \d+\.\d tokens/s")
         self.assertEqual(newest.stdout, self.call(*sample, "--no-cache").stdout)
         self.assertEqual(newest.stdout, self.call(*sample, "--checkpoint", 5).stdout)
+        # Two ranks that share the heads; likeliest tokens, as sums of two parts are rounded otherwise.
+        likeliest = [*sample, "--temperature", 0]
+        self.assertEqual(self.call(*likeliest, "-n", 2).stdout.splitlines()[-1],
+                         self.call(*likeliest).stdout.splitlines()[-1])
 
 
 if __name__ == "__main__":

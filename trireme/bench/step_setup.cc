@@ -55,6 +55,8 @@ ConfigFile preset_file(const std::string& name) {
               guess.empty() ? "" : fmt::format(" (did you mean '{}'?)", guess), join(preset_names(), ", "));
 }
 
+}  // namespace
+
 Shape parse_image(const std::string& text) {
   Shape shape;
   for (const std::string& part : split(text, 'x')) {
@@ -66,6 +68,8 @@ Shape parse_image(const std::string& text) {
   if (shape.rank() != 3) throw_error("--image is '{}'; expected CHANNELSxHEIGHTxWIDTH, like 3x32x32", text);
   return shape;
 }
+
+namespace {
 
 ResolvedConfig resolve_step(const StepSource& source) {
   ConfigSources sources;

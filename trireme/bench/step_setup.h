@@ -21,6 +21,9 @@ struct StepSource {
   std::vector<std::string> settings;  // of the command line
 };
 
+// "3x32x32"; throws Error for anything else.
+Shape parse_image(const std::string& text);
+
 struct StepSetup {
   std::string name;  // of the config file or preset; "defaults"
   Config config;     // vocab and classes are set

@@ -30,6 +30,7 @@ int profile(std::span<const std::string> arguments);
 int reproduce(std::span<const std::string> arguments);
 int doctor(std::span<const std::string> arguments);
 int dashboard(std::span<const std::string> arguments);
+int serve(std::span<const std::string> arguments);
 int top(std::span<const std::string> arguments);
 int config(std::span<const std::string> arguments);
 

@@ -10,28 +10,11 @@
 #include "trireme/base/output.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
-#include "trireme/dashboard/http_server.h"
+#include "trireme/cli/serving.h"
 #include "trireme/dashboard/site.h"
+#include "trireme/http/http_server.h"
 
 namespace trireme::cli {
-namespace {
-
-// Blocked before the server's thread starts, so that they come to this one.
-sigset_t signals_that_end() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return signals;
-}
-
-std::string host_in_address(const std::string& address) {
-  if (address == "0.0.0.0" || address == "::") return "localhost";
-  return address.find(':') == std::string::npos ? address : "[" + address + "]";
-}
-
-}  // namespace
-
 std::vector<std::string> folders_or_runs(std::vector<std::string> folders) {
   if (!folders.empty()) return folders;
   if (!std::filesystem::is_directory("runs"))
@@ -42,7 +25,7 @@ std::vector<std::string> folders_or_runs(std::vector<std::string> folders) {
 int dashboard(std::span<const std::string> arguments) {
   std::vector<std::string> folders, hosts;
   std::string token_file;
-  dashboard::ServerOptions server;
+  http::ServerOptions server;
   CLI::App app(
       "Serves a page with the runs in some folders: curves, settings, speed, memory, ranks and events, while they "
       "train and after. Ctrl-C ends it.",
@@ -62,12 +45,13 @@ int dashboard(std::span<const std::string> arguments) {
       ->type_name("FILE");
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
   folders = folders_or_runs(folders);
-  const std::string token = token_file.empty() ? dashboard::new_token() : dashboard::read_token(token_file);
+  const std::string token = token_file.empty() ? http::new_token() : http::read_token(token_file);
   dashboard::Site site({.folders = folders}, dashboard::Guard(token, hosts));
   const size_t runs = site.count_runs();
-  const sigset_t signals = signals_that_end();
-  const dashboard::HttpServer http(
-      server, [&](const dashboard::Request& request, int port) { return site.answer(request, port); });
+  // Before the server's thread starts, so that they come to this one.
+  const sigset_t signals = block_ending_signals();
+  const http::HttpServer http(
+      server, [&](const http::Request& request, int port) { return site.answer(request, port); });
   say("runs     {} in {}\n", runs, fmt::join(folders, ", "));
   say("page     http://{}:{}/?token={}\n", host_in_address(server.address), http.port(), token);
   say("         who has this address may see the runs; Ctrl-C ends it\n");

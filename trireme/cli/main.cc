@@ -29,6 +29,7 @@ constexpr Command kCommands[] = {
     {"verify", "run a plan against one rank: equal, rounding, or a bug", trireme::cli::verify},
     {"sample", "generate text from a trained model", trireme::cli::sample},
     {"eval", "loss, accuracy and predictions of a trained model on held-out data", trireme::cli::eval},
+    {"serve", "answer requests over HTTP with a trained model", trireme::cli::serve},
     {"export", "write a trained model as a Hugging Face folder", trireme::cli::export_model},
     {"inspect", "show a graph, a checkpoint or a run", trireme::cli::inspect},
     {"bench", "check and time kernels, collectives or training", trireme::cli::bench},

@@ -5,10 +5,12 @@
 #include <string>
 #include <string_view>
 
-#include "trireme/dashboard/request.h"
+#include "trireme/http/request.h"
 #include "trireme/dashboard/runs.h"
 
 namespace trireme::dashboard {
+
+using http::Request;
 
 // {"version", "count", "keys": settings in which runs differ, "runs": [{"run", "name", "state", …, "config":
 // the settings in which runs differ}]}; with ?since=VERSION, of those that have changed since.

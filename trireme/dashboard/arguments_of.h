@@ -9,10 +9,12 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
-#include "trireme/dashboard/request.h"
+#include "trireme/http/request.h"
 #include "trireme/dashboard/runs.h"
 
 namespace trireme::dashboard {
+
+using http::Request;
 
 inline double parse_number(std::string_view text, std::string_view name) {
   double value = 0;

@@ -1,75 +1,12 @@
 // See guard.h.
 #include "trireme/dashboard/guard.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <sodium.h>
-
-#include <algorithm>
-#include <array>
-#include <cctype>
-
-#include "trireme/base/error.h"
-#include "trireme/base/input_file.h"
 
 namespace trireme::dashboard {
-namespace {
-
-// "[::1]:8080" -> "::1", "name:80" -> "name"; "" where it is neither.
-std::string without_port(std::string_view host) {
-  const bool in_brackets = host.starts_with('[');
-  const size_t end = in_brackets ? host.find(']') : host.find(':');
-  if (end == std::string_view::npos) return in_brackets ? "" : std::string(host);
-  const std::string_view after = host.substr(end + (in_brackets ? 1 : 0));
-  if (!after.empty() && !after.starts_with(':')) return "";
-  return std::string(host.substr(in_brackets ? 1 : 0, in_brackets ? end - 1 : end));
-}
-
-// Addresses in numbers are not looked up by name, so that nobody can have pointed them elsewhere.
-bool is_address(const std::string& host) {
-  std::array<unsigned char, sizeof(in6_addr)> address;
-  return inet_pton(AF_INET, host.c_str(), address.data()) == 1 ||
-         inet_pton(AF_INET6, host.c_str(), address.data()) == 1;
-}
-
-}  // namespace
-
-std::string new_token() {
-  TRIREME_CHECK(sodium_init() >= 0);
-  std::array<unsigned char, 16> bits;
-  randombytes_buf(bits.data(), bits.size());
-  std::string token;
-  for (const unsigned char byte : bits) token += fmt::format("{:02x}", byte);
-  return token;
-}
-
-std::string read_token(const std::string& path) {
-  constexpr size_t kMostBytes = 4096, kLeastCharacters = 16;
-  const std::string text = read_input_file(path, kMostBytes, "a file with a token");
-  const std::string token = text.substr(0, text.find_first_of("\r\n"));
-  // What an address and a cookie can hold as it is.
-  const bool plain =
-      std::ranges::all_of(token, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
-  if (token.size() < kLeastCharacters || !plain)
-    throw_error(
-        "{}: its first line is no token; expected {} or more letters, digits, - and _, such as `openssl rand -hex 16` "
-        "prints",
-        path, kLeastCharacters);
-  return token;
-}
-
-bool Guard::knows_host(std::string_view host) const {
-  const std::string name = without_port(host);
-  return name == "localhost" || is_address(name) || std::ranges::find(hosts_, name) != hosts_.end();
-}
-
-// In a time that does not tell how much of it was right.
-bool Guard::is_token(std::string_view given) const {
-  return given.size() == token_.size() && sodium_memcmp(given.data(), token_.data(), token_.size()) == 0;
-}
 
 std::optional<Answer> Guard::stops(const Request& request, int port) const {
-  if (!knows_host(request.header("host")))
+  if (!guard_.knows_host(request))
     return Answer{
         .status = 403,
         .body =
@@ -79,17 +16,13 @@ std::optional<Answer> Guard::stops(const Request& request, int port) const {
     return Answer{
         .status = 405, .body = "Only GET and HEAD are answered.\n", .headers = {{"Allow", "GET, HEAD"}}};
   const std::string cookie = fmt::format("trireme_{}", port);
-  constexpr std::string_view kBearer = "Bearer ";
-  const std::string_view authorization = request.header("authorization");
-  if (is_token(request.cookie(cookie)) ||
-      (authorization.starts_with(kBearer) && is_token(authorization.substr(kBearer.size()))))
-    return std::nullopt;
-  if (request.path == "/" && is_token(request.argument("token")))
-    return Answer{
-        .status = 303,
-        .body = "",
-        .headers = {{"Location", "/"},
-                    {"Set-Cookie", fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie, token_)}}};
+  if (guard_.is_token(request.cookie(cookie)) || guard_.has_bearer(request)) return std::nullopt;
+  if (request.path == "/" && guard_.is_token(request.argument("token")))
+    return Answer{.status = 303,
+                  .body = "",
+                  .headers = {{"Location", "/"},
+                              {"Set-Cookie", fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie,
+                                                         guard_.token())}}};
   return Answer{
       .status = 403,
       .body = "No token, or not the right one. Open the address that `trireme dashboard` printed.\n"};

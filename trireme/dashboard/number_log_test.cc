@@ -91,9 +91,9 @@ TEST(SummaryPage, NamesAreTextAndNotMarkup) {
 
 // The rest is asked over the network by tests/dashboard/server_test.py.
 TEST(Guard, HostsThatNobodyElseCanPointHere) {
-  const std::string token = new_token();
+  const std::string token = http::new_token();
   EXPECT_EQ(token.size(), 32u);
-  EXPECT_NE(token, new_token());
+  EXPECT_NE(token, http::new_token());
   const Guard guard(token, {"cluster.example"});
   const auto passes = [&](const std::string& host) {
     return !guard.stops({.headers = {{"host", host}, {"authorization", "Bearer " + token}}}, 80);

@@ -16,7 +16,6 @@
 #include <string>
 
 #include "trireme/dashboard/guard.h"
-#include "trireme/dashboard/request.h"
 #include "trireme/dashboard/runs.h"
 
 namespace trireme::dashboard {

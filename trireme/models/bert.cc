@@ -48,8 +48,7 @@ ValueId embed(Network& net, const ModelOptions& options, ValueId ids, ValueId to
       net.parameter(name + ".token_type_embeddings.weight", {kTokenTypes, h}, Init::normal(kDeviation));
   const ValueId first_type = net.reshape(
       net.op("slice", {types}, {{"dim", int64_t{0}}, {"start", int64_t{0}}, {"size", int64_t{1}}}), {h});
-  ValueId x =
-      net.op("add", {net.op("embedding", {tokens, ids}), net.position_rows(positions, net.shape(ids)[1])});
+  ValueId x = net.op("add", {net.op("embedding", {tokens, ids}), net.position_rows(positions, ids)});
   x = net.op("add", {x, first_type});
   return net.dropout(net.layer_norm(x, name + ".LayerNorm", options.norm_eps));
 }

@@ -64,8 +64,7 @@ ValueId embed(Network& net, const ModelOptions& options, ValueId ids, ValueId to
   const Builder::Scope part = net.scope("embed");
   const ValueId positions = net.parameter("wpe.weight", {options.seq, options.hidden},
                                           Init::normal(kDeviation), {{"tensor_sequence_dim", int64_t{0}}});
-  return net.dropout(
-      net.op("add", {net.op("embedding", {tokens, ids}), net.position_rows(positions, net.shape(ids)[1])}));
+  return net.dropout(net.op("add", {net.op("embedding", {tokens, ids}), net.position_rows(positions, ids)}));
 }
 
 ModelOptions sizes(ModelOptions options) {

@@ -450,15 +450,13 @@ TEST(Models, NearestNameIsSuggested) {
 }
 
 // A user's own record may call it with anything.
-TEST(Network, RowsForLogitsAreOfOneText) {
-  Builder b(ops(), "prefill");
-  Network net(b, Mode::kPrefill, 0);
-  EXPECT_NO_THROW(net.rows_for_logits(b.input("one", {DType::f32, {1, 8, 4}})));
-  for (const Shape& shape : {Shape{2, 8, 4}, Shape{8, 4}}) {
-    const ValueId x = b.input(to_string(shape), {DType::f32, shape});
-    EXPECT_THAT([&] { net.rows_for_logits(x); },
-                testing::ThrowsMessage<Error>(testing::HasSubstr("expected features of one text")));
-  }
+TEST(Network, RowsForLogitsAreOneOfEachText) {
+  Builder b(ops(), "window");
+  Network net(b, Mode::kWindow, 0);
+  EXPECT_EQ(net.shape(net.rows_for_logits(b.input("two", {DType::f32, {2, 8, 4}}))), (Shape{2, 1, 4}));
+  const ValueId flat = b.input("flat", {DType::f32, {8, 4}});
+  EXPECT_THAT([&] { net.rows_for_logits(flat); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("expected features of tokens")));
 }
 
 }  // namespace

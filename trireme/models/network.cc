@@ -235,55 +235,59 @@ Loss Network::squared_error(ValueId prediction, ValueId expected) {
   return {op("sum_squares", {op("sub", {prediction, expected})}), op("sum_squares", {ones})};
 }
 
-ValueId Network::position() {
-  if (position_ == kNoValue) position_ = builder_.input("position", {DType::i32, Shape{}}, Role::kScalar);
-  return position_;
+ValueId Network::place(const char* name, const Shape& shape) {
+  const ValueId known = builder_.find(name);
+  return known != kNoValue ? known : builder_.input(name, {DType::i32, shape}, Role::kBatch);
 }
 
-ValueId Network::position_rows(ValueId table, int64_t t) {
-  if (mode_ == Mode::kDecode) return op("embedding", {table, position()});
+ValueId Network::position_rows(ValueId table, ValueId ids) {
+  const int64_t t = shape(ids)[1];
+  if (mode_ == Mode::kDecode) return op("embedding", {table, place("positions", shape(ids))});
   if (t == shape(table)[0]) return table;
   return op("slice", {table}, {{"dim", int64_t{0}}, {"start", int64_t{0}}, {"size", t}});
 }
 
 ValueId Network::rope(ValueId x, double base) {
   const Attrs attrs{{"base", base}};
-  return mode_ == Mode::kDecode ? op("rope_at", {x, position()}, attrs) : op("rope", {x}, attrs);
+  return mode_ == Mode::kDecode ? op("rope_at", {x, place("position", {shape(x)[0]})}, attrs)
+                                : op("rope", {x}, attrs);
 }
 
-// The rows of all positions so far, with these among them; and the state that keeps them.
+// The lines of all texts, with these rows among them; and the state that keeps them.
 ValueId Network::kept(ValueId rows, const std::string& name, int64_t seq) {
   Shape whole = shape(rows);
-  if (mode_ != Mode::kDecode && whole[1] != seq)
-    throw_error("'{}' is given {} positions; all {} of model.seq expected", name, whole[1], seq);
+  const Shape batch{whole[0]};
+  whole.set(0, lines_);
   whole.set(1, seq);
-  const ValueId cache = builder_.state(name, {DType::f32, whole}, Role::kCache);
-  if (mode_ == Mode::kDecode) rows = op("write_at", {cache, rows, position()});
+  // By heads, as tensor parallelism splits the weights that make them.
+  const ValueId cache = builder_.state(name, {DType::f32, whole}, Role::kCache, {{"tensor_dim", int64_t{2}}});
+  rows = op("write_at", {cache, rows, place("line", batch), place("position", batch)});
   builder_.update(cache, rows);
   return rows;
 }
 
 ValueId Network::attention(ValueId q, ValueId k, ValueId v, const std::string& name, int64_t seq, Sees sees) {
   const double scale = 1 / std::sqrt(static_cast<double>(shape(q).back()));
-  if (mode_ == Mode::kPrefill || mode_ == Mode::kDecode) {
+  if (mode_ == Mode::kDecode) {
     if (sees != Sees::kEarlier)
       throw_error("'{}' sees tokens that come later, so that text can not be generated token by token", name);
+    const Shape batch{shape(q)[0]};
     k = kept(k, name + ".keys", seq);
     v = kept(v, name + ".values", seq);
+    return op("attention_at", {q, k, v, place("line", batch), place("position", batch)}, {{"scale", scale}});
   }
-  if (mode_ == Mode::kDecode) return op("attention_at", {q, k, v, position()}, {{"scale", scale}});
   return op("attention", {q, k, v}, {{"causal", int64_t{sees == Sees::kEarlier}}, {"scale", scale}});
 }
 
 ValueId Network::rows_for_logits(ValueId x) {
-  if (mode_ != Mode::kPrefill) return x;
+  if (mode_ != Mode::kWindow) return x;
   const Shape from = shape(x);
-  if (from.rank() != 3 || from[0] != 1)
+  if (from.rank() != 3)
     throw_error(
-        "rows_for_logits() was given {} where text is generated; expected features of one text, [1, tokens, "
+        "rows_for_logits() was given {} where text is generated; expected features of tokens, [texts, tokens, "
         "features]. Call it before the tokens are reshaped away",
         to_string(from));
-  return op("embedding", {reshape(x, {from[1], from[2]}), reshape(position(), {1, 1})});
+  return op("embedding", {reshape(x, {from[0] * from[1], from[2]}), place("last", {from[0], 1})});
 }
 
 }  // namespace trireme

@@ -13,10 +13,10 @@
 
 namespace trireme {
 
-// kPrefill and kDecode are for generating text, one row of it: prefill reads a whole window and keeps the
-// keys and values of its tokens in states; decode takes the next token and goes on from them. Either gives
-// logits for the token at the input `position` alone.
-enum class Mode { kTrain, kEvaluate, kPrefill, kDecode };
+// kDecode and kWindow are for generating text, several texts at a time. kDecode takes the next tokens of
+// each, and goes on from the keys and values of those before, which it keeps in states. kWindow reads all
+// that a token may see each time, and gives logits for one place of each row alone.
+enum class Mode { kTrain, kEvaluate, kDecode, kWindow };
 
 // How a parameter starts.
 struct Init {
@@ -127,9 +127,14 @@ class Network {
   // (prediction − expected)², of two tensors of one shape; every element is a target.
   Loss squared_error(ValueId prediction, ValueId expected);
 
+  // How many texts keep keys and values (kDecode): each in a line of its own. The inputs `line` and
+  // `position`, i32 [b], say of each row of a batch which line it goes on with, and at which position;
+  // `positions`, i32 [b, t], the same of each token.
+  void set_lines(int64_t lines) { lines_ = lines; }
+
   // What knows of positions. x is [b, t, …] with the position of a token in dim 1; `seq` the positions that
   // there are at most.
-  ValueId position_rows(ValueId table, int64_t t);  // of a table [seq, h]: to be added to [b, t, h]
+  ValueId position_rows(ValueId table, ValueId ids);  // of a table [seq, h]: to be added to [b, t, h]
   ValueId rope(ValueId x, double base);
   // Attention over heads of q [b, t, groups, heads of a group, d] and k, v [b, t, groups, d], to tokens up to
   // each one's own place or to all. `name` is that of the states that keep k and v; text is not generated
@@ -148,13 +153,14 @@ class Network {
   void set_adapters(Adapters adapters) { adapters_ = std::move(adapters); }
   const std::vector<std::string>& linear_layers() const { return linear_layers_; }  // made so far, by name
 
-  // The rows of x [b, t, h] that logits are wanted of.
+  // The rows of x [b, t, h] that logits are wanted of: of a window [b, 1, h], at the input `last`, i32 [b,
+  // 1], which counts the rows of all windows.
   ValueId rows_for_logits(ValueId x);
 
  private:
   ValueId state(const std::string& name, const Shape& shape, Init init, Role role, Attrs more = {});
   ValueId adapter(ValueId x, const std::string& name, int64_t outputs, Store store, const TensorSplit& split);
-  ValueId position();
+  ValueId place(const char* name, const Shape& shape);
   ValueId kept(ValueId rows, const std::string& name, int64_t seq);
 
   Builder& builder_;
@@ -165,7 +171,7 @@ class Network {
   Adapters adapters_;
   std::vector<std::string> linear_layers_;
   ValueId rng_ = kNoValue;
-  ValueId position_ = kNoValue;
+  int64_t lines_ = 1;
   int64_t streams_ = 0;
   std::vector<Tally> tallies_;
 };

@@ -88,13 +88,16 @@ void add_attention(OpTable& table) {
                    const IndexRule& r) { return products(r, 5, share_seen(op, op.shape(1), op.shape(2))); },
        .localize = localize_queries,
        .heads = "g"});
-  // Keys and values of a whole sequence of which so far only the first are known.
-  table.add({.name = "attention_at",
-             .index = written<"q[b t g r d] k[b s g d] v[b s g d] position[] -> o[b t g r d]", "t s d">,
-             .inputs = {kFormat, kFormat, kFormat, DTypeRule::kI32},
-             .numbers = {"scale"},
-             .gradient = kGeneratingOp,
-             .flops = [](const OpInstance&, const IndexRule& r) { return products(r, 2, 1); }});
+  // Each of n lines has the keys and values of a whole sequence, of which so far only the first are known.
+  table.add(
+      {.name = "attention_at",
+       .index = written<"q[b t g r d] k[n s g d] v[n s g d] line[b] position[b] -> o[b t g r d]", "n t s d">,
+       .inputs = {kFormat, kFormat, kFormat, kI32, kI32},
+       .numbers = {"scale"},
+       .gradient = kGeneratingOp,
+       .flops = [](const OpInstance& op, const IndexRule& r) {
+         return products(r, 2, 1.0 / static_cast<double>(op.shape(1)[0]));
+       }});
   table.add({.name = "attention_packed",
              .index =
                  [](const OpInstance& op) {

@@ -1,5 +1,5 @@
 // Rotary positions, rotate-half form: pairs (i, i + d/2) are turned by an angle that grows with the position.
-// rope_at takes the position of the first row as an input, for generating text token by token.
+// rope_at takes the positions of the first rows as an input, for generating text token by token.
 #include "trireme/ops/records.h"
 
 namespace trireme {
@@ -33,7 +33,7 @@ void add_rope(OpTable& table) {
   table.add(
       {.name = "rope_at",
        .index =
-           [](const OpInstance& op) { return rotation(op, "x[b t i… d] position[] -> y[b t i… d]"_rule); },
+           [](const OpInstance& op) { return rotation(op, "x[b t i… d] position[b] -> y[b t i… d]"_rule); },
        .inputs = {DTypeRule::kFormat, DTypeRule::kI32},
        .numbers = {"base"},
        .gradient = kGeneratingOp,

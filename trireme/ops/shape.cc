@@ -221,14 +221,14 @@ IndexRule pad_rule(const OpInstance& op) {
   return resized_rule(op, dim, op.shape(0)[dim] + low + high);
 }
 
-// Rows along dim 1 give way to others.
+// Along dim 1 of one line, rows give way to others.
 IndexRule write_at_rule(const OpInstance& op) {
-  expect_inputs(op, 3);
+  expect_inputs(op, 4);
   if (op.shape(0).rank() < 2 || op.shape(1).rank() != op.shape(0).rank() || op.shape(1)[1] > op.shape(0)[1]) {
     throw_error("[write_at] {} can not be written into {}; expected no more rows (dim 1), all else the same",
                 to_string(op.shape(1)), to_string(op.shape(0)));
   }
-  return rule(op, "x[b s i…] rows[b t i…] position[] -> y[b s i…]"_rule).whole("s t");
+  return rule(op, "x[n s i…] rows[b t i…] line[b] position[b] -> y[n s i…]"_rule).whole("n s b t");
 }
 
 using G = GradBuilder;
@@ -342,7 +342,7 @@ void add_parts_of_tensors(OpTable& table) {
              .linear = always_linear});
   table.add({.name = "write_at",
              .index = write_at_rule,
-             .inputs = {DTypeRule::kFormat, DTypeRule::kFormat, DTypeRule::kI32},
+             .inputs = {DTypeRule::kFormat, DTypeRule::kFormat, DTypeRule::kI32, DTypeRule::kI32},
              .gradient = kGeneratingOp,
              .flops = no_flops,
              .in_place = {{0, 0}}});

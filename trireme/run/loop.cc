@@ -392,7 +392,7 @@ class Run {
     if (leads()) {
       checkpoints_.clean_up();
       write_run_description(folder_, config_, context_.ranks.plan);
-      write_data_description(folder_, {data_.classes, data_.mean, data_.deviation});
+      write_data_description(folder_, {data_.classes, data_.mean, data_.deviation, data_.input});
     }
     return found ? found->state.step : 0;
   }

@@ -118,8 +118,10 @@ void write_run_description(const std::string& folder, const Config& config, cons
 
 void write_data_description(const std::string& folder, const DataDescription& data) {
   if (data.classes.empty()) return;
-  const nlohmann::ordered_json object{
-      {"classes", data.classes}, {"mean", data.mean}, {"deviation", data.deviation}};
+  const nlohmann::ordered_json object{{"classes", data.classes},
+                                      {"mean", data.mean},
+                                      {"deviation", data.deviation},
+                                      {"input", std::vector<int64_t>(data.input.begin(), data.input.end())}};
   replace_file(fs::path(folder) / kData,
                object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
@@ -130,8 +132,14 @@ DataDescription read_data_description(const std::string& folder) {
   if (!in) return {};
   try {
     const nlohmann::json object = nlohmann::json::parse(in);
-    return {object.at("classes").get<std::vector<std::string>>(), object.at("mean").get<std::vector<float>>(),
-            object.at("deviation").get<std::vector<float>>()};
+    DataDescription data{object.at("classes").get<std::vector<std::string>>(),
+                         object.at("mean").get<std::vector<float>>(),
+                         object.at("deviation").get<std::vector<float>>()};
+    if (object.contains("input")) {
+      const auto extents = object["input"].get<std::vector<int64_t>>();
+      data.input = Shape(extents);
+    }
+    return data;
   } catch (const nlohmann::json::exception& error) {
     throw_error("{}: not as it was written: {}; remove it, and give --data.mean and --data.deviation",
                 path.string(), error.what());

@@ -56,6 +56,7 @@ void write_run_description(const std::string& folder, const Config& config, cons
 struct DataDescription {
   std::vector<std::string> classes;    // names by label
   std::vector<float> mean, deviation;  // of the training images, or as set
+  Shape input = {};                    // of an image; none in folders of older runs
 };
 void write_data_description(const std::string& folder,
                             const DataDescription& data);  // nothing if all is empty

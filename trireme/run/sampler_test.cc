@@ -49,6 +49,17 @@ TEST(DrawToken, TopKDrawsFromTheLargestAlone) {
   EXPECT_EQ(found[1] + found[3], 0);
 }
 
+TEST(DrawToken, TopPDrawsFromTheFewestThatHaveItsShare) {
+  const std::vector<float> logits = {0.5f, -1.0f, 2.0f, 0.0f};
+  const double first = std::exp(2.0), second = std::exp(0.5);
+  // The first has 0.709 of the probability, and the second another 0.158.
+  EXPECT_NEAR(shares(logits, {.temperature = 1, .top_p = 0.7})[2], 1, 1e-9);
+  const std::vector<double> found = shares(logits, {.temperature = 1, .top_p = 0.72});
+  EXPECT_NEAR(found[2], first / (first + second), 2e-4);
+  EXPECT_NEAR(found[0], second / (first + second), 2e-4);
+  EXPECT_EQ(found[1] + found[3], 0);
+}
+
 TEST(DrawToken, TemperatureZeroTakesTheLargest) {
   EXPECT_EQ(draw_token(std::vector<float>{0.5f, -1.0f, 2.0f, 0.0f}, {.temperature = 0}, 0.999f), 2);
 }
@@ -122,8 +133,8 @@ TEST_P(EveryFamily, TextBeforeDecidesWhatFollows) {
 
 INSTANTIATE_TEST_SUITE_P(Sampler, EveryFamily, ::testing::Values("gpt", "llama", "lstm"));
 
-// The plain forward graph knows nothing of prefill, decode and their rows: the likeliest token after each
-// beginning of a text, computed by both.
+// The plain forward graph knows nothing of caches, lines and pieces: the likeliest token after each beginning
+// of a text, computed by both.
 TEST(Sampler, TakesTheLogitsOfTheLastToken) {
   const ModelOptions model = small_model("llama");
   Samples samples(model);

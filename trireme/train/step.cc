@@ -82,9 +82,11 @@ void check_adapters(const Network& net, const Model& model) {
   check_patterns("model.lora.targets", lora.targets, net.linear_layers(), "layer");
 }
 
-enum class Outputs { kLoss, kLossAndLogits, kLogits };
+// kNone: what a graph leaves in states is all that is wanted of it.
+enum class Outputs { kNone, kLoss, kLossAndLogits, kLogits };
 Graph model_graph(std::string name, const Model& model, const TrainOptions& train, const StepShape& shape,
-                  Mode mode, Outputs outputs, DType precision, const NormGroups& norm_groups) {
+                  Mode mode, Outputs outputs, DType precision, const NormGroups& norm_groups,
+                  int64_t lines = 1) {
   check_sizes(model, shape);
   const ModelRecord& record = model.record;
   const std::vector<SampleTensor> tensors = batch_tensors(record, shape.sample);
@@ -97,8 +99,10 @@ Graph model_graph(std::string name, const Model& model, const TrainOptions& trai
   };
   Network net(b, mode, model.options.dropout, norm_groups);
   net.set_adapters(adapters_of(model.options.lora));
+  net.set_lines(lines);
   if (record.loss) {
-    if (outputs == Outputs::kLogits) throw_error("the model '{}' has a loss, but no logits", record.family);
+    if (outputs != Outputs::kLoss && outputs != Outputs::kLossAndLogits)
+      throw_error("the model '{}' has a loss, but no logits", record.family);
     std::vector<ValueId> inputs;
     for (const SampleTensor& tensor : tensors) inputs.push_back(input(tensor));
     const Loss loss = record.loss(net, model.options, inputs);
@@ -111,7 +115,7 @@ Graph model_graph(std::string name, const Model& model, const TrainOptions& trai
   }
   const ValueId logits = record.logits(net, model.options, input(tensors[0]));
   check_adapters(net, model);
-  if (outputs != Outputs::kLogits) {
+  if (outputs == Outputs::kLoss || outputs == Outputs::kLossAndLogits) {
     const double smoothing = mode == Mode::kTrain ? train.label_smoothing : 0.0;
     const ValueId targets = input(tensors[1]);
     const Builder::Scope scope(b, "loss");
@@ -121,7 +125,8 @@ Graph model_graph(std::string name, const Model& model, const TrainOptions& trai
   }
   for (const Network::Tally& tally : net.tallies())
     b.output(tally_name(tally.role, tally.layer), tally.value, tally.role);
-  if (outputs != Outputs::kLoss) b.output("logits", logits, OutputRole::kRows);
+  if (outputs == Outputs::kLogits || outputs == Outputs::kLossAndLogits)
+    b.output("logits", logits, OutputRole::kRows);
   return lower_precision(b.take(), precision, ops());
 }
 
@@ -302,14 +307,22 @@ Graph forward_graph(const Model& model, const StepShape& shape, DType precision)
   return optimized(model_graph("forward", model, {}, shape, Mode::kEvaluate, Outputs::kLogits, precision));
 }
 
-std::vector<StepSegment> generating_graphs(const Model& model) {
-  const auto segment = [&](const char* name, int64_t tokens, Mode mode) {
-    return StepSegment(
-        optimized(model_graph(name, model, {}, {1, Shape{tokens}}, mode, Outputs::kLogits, DType::f32)),
-        SegmentKind::kEvaluate);
+std::vector<StepSegment> generating_graphs(const Model& model, const GeneratingShape& shape) {
+  std::vector<StepSegment> segments;
+  const auto add = [&](const char* name, int64_t number, const StepShape& step, Mode mode, Outputs outputs) {
+    segments.emplace_back(model_graph(fmt::format("{}{}", name, number), model, {}, step, mode, outputs,
+                                      DType::f32, {}, shape.lines),
+                          SegmentKind::kEvaluate);
   };
-  std::vector<StepSegment> segments = {segment("prefill", model.options.seq, Mode::kPrefill)};
-  if (model.record.decodes == Decodes::kYes) segments.push_back(segment("decode", 1, Mode::kDecode));
+  if (model.record.decodes == Decodes::kNo) {
+    for (const int64_t texts : shape.texts)
+      add("window", texts, {texts, Shape{model.options.seq}}, Mode::kWindow, Outputs::kLogits);
+    return segments;
+  }
+  for (const int64_t tokens : shape.tokens)
+    add("read", tokens, {1, Shape{tokens}}, Mode::kDecode, Outputs::kNone);
+  for (const int64_t texts : shape.texts)
+    add("next", texts, {texts, Shape{1}}, Mode::kDecode, Outputs::kLogits);
   return segments;
 }
 

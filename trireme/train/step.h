@@ -51,10 +51,17 @@ Units model_units(const Model& model, const TrainOptions& train, const StepShape
 // Forward only, of a model that has logits: its input, output logits.
 Graph forward_graph(const Model& model, const StepShape& shape, DType precision);
 
-// For generating text, in f32: `prefill` reads a window of model.seq tokens and gives logits [1, 1, vocab]
-// for the one at `position`; `decode`, where the model has it, does the same for one token more, from what is
-// kept of those before it (models/network.h).
-std::vector<StepSegment> generating_graphs(const Model& model);
+// For generating text, in f32 (models/network.h). Of a model that decodes, for each number of tokens a
+// segment `read<n>`, which keeps the keys and values of so many tokens of one text; and for each number of
+// texts a segment `next<n>`, which reads one more token of each and gives logits [n, 1, vocab] for what
+// follows. Of other models, for each number of texts a segment `window<n>`: the same logits, from windows of
+// model.seq tokens. On whole tensors and not yet fused.
+struct GeneratingShape {
+  int64_t lines = 1;                 // texts of which keys and values are kept
+  std::vector<int64_t> texts = {1};  // that go on together
+  std::vector<int64_t> tokens = {};  // of one text that are read together
+};
+std::vector<StepSegment> generating_graphs(const Model& model, const GeneratingShape& shape = {});
 
 // FLOPs that the model asks for in one step, as model FLOPs utilisation counts them: the products of forward
 // and backward (ops/products.h), each once, whatever ranks repeat of them.

@@ -59,8 +59,27 @@ RefTensors attention_reference(const RefTensors& in, const Attrs& attrs) {
   return attend(in, attrs, last_key(in[0].shape, in[1].shape[1], attrs));
 }
 
+// The part of x that is its row `row` alone.
+RefTensor row_of(const RefTensor& x, double row) {
+  Shape shape = x.shape;
+  shape.set(0, 1);
+  RefTensor one = RefTensor::zeros(shape, x.dtype);
+  std::copy_n(x.values.begin() + static_cast<int64_t>(row) * shape.elements(), shape.elements(),
+              one.values.begin());
+  return one;
+}
+
 RefTensors attention_at_reference(const RefTensors& in, const Attrs& attrs) {
-  return {attend(in, attrs, static_cast<int64_t>(in[3].values[0]))[0]};
+  RefTensor o = RefTensor::zeros(in[0].shape, in[0].dtype);
+  const auto each = static_cast<int64_t>(o.values.size()) / o.shape[0];
+  for (int64_t b = 0; b < o.shape[0]; ++b) {
+    const double line = in[3].values[b], position = in[4].values[b];
+    const RefTensor own =
+        attend({row_of(in[0], static_cast<double>(b)), row_of(in[1], line), row_of(in[2], line)}, attrs,
+               static_cast<int64_t>(position))[0];
+    std::ranges::copy(own.values, o.values.begin() + b * each);
+  }
+  return {o};
 }
 
 RefTensors attention_grad_reference(const RefTensors& in, const Attrs& attrs) {
@@ -142,11 +161,14 @@ OpCase attention_case(const Size& size, int64_t causal) {
   return one;
 }
 
-OpCase attention_at_case(const Size& size, double position) {
+// Of `lines` sequences that are kept; the positions are `least` or up to `more` behind it.
+OpCase attention_at_case(const Size& size, double least, double more = 0, int64_t lines = 1) {
   OpCase one = attention_case(size, 0);
   one.op = "attention_at";
   one.attrs = {{"scale", one.attrs.real("scale")}};
-  one.inputs.push_back(ids({}, position, position + 1));
+  for (const size_t kept : {1, 2}) one.inputs[kept].shape.set(0, lines);
+  one.inputs.push_back(ids({size.b}, 0, static_cast<double>(lines)));
+  one.inputs.push_back(ids({size.b}, least, least + more + 1));
   one.reference = attention_at_reference;
   return one;
 }
@@ -226,6 +248,8 @@ std::vector<OpCase> attention_cases() {
 
   cases.push_back(attention_at_case({"first", 1, 1, 9, 2, 1, 8}, 0));
   cases.push_back(attention_at_case({"middle", 2, 1, 40, 2, 3, 19}, 17));
+  cases.push_back(attention_at_case({"lines", 5, 1, 40, 2, 2, 16}, 0, 39, 3));
+  cases.push_back(attention_at_case({"long_lines", 3, 4, 290, 1, 2, 24}, 100, 150, 7));
   cases.push_back(attention_at_case({"last", 1, 1, 300, 1, 2, 33}, 299));
   cases.push_back(attention_at_case({"block", 1, 1, 300, 1, 1, 16}, 149));
   cases.push_back(attention_at_case({"some", 1, 5, 290, 1, 1, 12}, 140));

@@ -33,13 +33,15 @@ RefTensors embedding_grad(const RefTensors& in, const Attrs& attrs) {
   return {dtable};
 }
 
-RefTensors rotated(const RefTensors& in, const Attrs& attrs, int64_t first) {
+template <typename First>
+RefTensors rotated(const RefTensors& in, const Attrs& attrs, const First& first_of) {
   const Shape& shape = in[0].shape;
   const int64_t length = shape[1], width = shape.back(), half = width / 2;
   const int64_t inner = shape.elements(2, shape.rank());
   RefTensor y = like(in[0]);
   for (int64_t row = 0; row < shape.elements() / width; ++row) {
-    const double position = static_cast<double>(row * width / inner % length + first);
+    const int64_t at = row * width / inner;
+    const double position = static_cast<double>(at % length + first_of(at / length));
     for (int64_t j = 0; j < half; ++j) {
       double angle =
           position * std::pow(attrs.real("base"), -2.0 * static_cast<double>(j) / static_cast<double>(width));
@@ -53,10 +55,12 @@ RefTensors rotated(const RefTensors& in, const Attrs& attrs, int64_t first) {
 }
 
 RefTensors rope(const RefTensors& in, const Attrs& attrs) {
-  return rotated(in, attrs, attrs.integer("offset", 0));
+  return rotated(in, attrs, [&](int64_t) { return attrs.integer("offset", 0); });
 }
 RefTensors rope_at(const RefTensors& in, const Attrs& attrs) {
-  return rotated(in, attrs, attrs.integer("offset", 0) + static_cast<int64_t>(in[1].values[0]));
+  return rotated(in, attrs, [&](int64_t b) {
+    return attrs.integer("offset", 0) + static_cast<int64_t>(in[1].values[b]);
+  });
 }
 
 RefTensors cross_entropy(const RefTensors& in, const Attrs& attrs) {
@@ -189,14 +193,15 @@ void add_ropes(std::vector<OpCase>& cases) {
   with("groups", {1, 5, 2, 3, 4}, {{"offset", int64_t{11}}});
   with("inverse", {2, 5, 3, 8}, {{"inverse", int64_t{1}}, {"offset", int64_t{3}}});
   with("long", {1, 333, 10}, {{"offset", int64_t{100000}}});
-  const auto at = [&](const char* label, Shape x, double position, Attrs attrs) {
+  const auto at = [&](const char* label, Shape x, double position, Attrs attrs, double more = 0) {
     attrs.set("base", 10000.0);
-    cases.push_back({"rope_at", label, {{x}, ids({}, position, position + 1)}, attrs, rope_at});
+    cases.push_back({"rope_at", label, {{x}, ids({x[0]}, position, position + more + 1)}, attrs, rope_at});
   };
   at("first", {1, 1, 2, 8}, 0, {});
   at("one", {2, 1, 3, 38}, 63, {});
   at("far", {1, 1, 2, 3, 4}, 1000, {{"offset", int64_t{5}}});
   at("rows", {2, 70, 6}, 61, {});
+  at("apart", {5, 3, 2, 8}, 0, {}, 200);
 }
 
 void add_losses(std::vector<OpCase>& cases) {

@@ -90,10 +90,11 @@ RefTensors pad(const RefTensors& in, const Attrs& attrs) {
 
 RefTensors write_at(const RefTensors& in, const Attrs&) {
   RefTensor y = in[0];
-  const int64_t position = static_cast<int64_t>(in[2].values[0]);
   for (size_t i = 0; i < in[1].values.size(); ++i) {
     std::vector<int64_t> index = unravel(static_cast<int64_t>(i), in[1].shape);
-    index[1] += position;
+    const auto b = static_cast<size_t>(index[0]);
+    index[0] = static_cast<int64_t>(in[2].values[b]);
+    index[1] += static_cast<int64_t>(in[3].values[b]);
     if (index[1] >= 0 && index[1] < y.shape[1]) y.values[ravel(index, y.shape)] = in[1].values[i];
   }
   return {y};
@@ -184,15 +185,25 @@ void add_pieces(std::vector<OpCase>& cases) {
   padded("last_dim", 2, 2, 0);
   padded("nothing", 1, 0, 0);
 
-  const auto written = [&](const char* label, Shape x, Shape rows, double position) {
-    cases.push_back({"write_at", label, {{x}, {rows}, ids({}, position, position + 1)}, {}, write_at, 0});
+  // Into a line that is drawn; with `more` at a position up to so much behind. Draws are far enough apart
+  // that no two rows meet.
+  const auto written = [&](const char* label, Shape x, Shape rows, double position, double more = 0) {
+    const int64_t b = rows[0];
+    cases.push_back(
+        {"write_at",
+         label,
+         {{x}, {rows}, ids({b}, 0, static_cast<double>(x[0])), ids({b}, position, position + more + 1)},
+         {},
+         write_at,
+         0});
   };
   written("first", {1, 9, 2, 8}, {1, 1, 2, 8}, 0);
-  written("middle", {2, 9, 3, 5}, {2, 1, 3, 5}, 4);
-  written("several", {2, 300, 70}, {2, 7, 70}, 200);
+  written("middle", {2, 9, 3, 5}, {1, 1, 3, 5}, 4);
+  written("several", {2, 300, 70}, {1, 7, 70}, 200);
+  written("lines", {9, 500, 3}, {4, 2, 3}, 0, 450);
   written("all", {1, 4, 3}, {1, 4, 3}, 0);
-  written("over_the_end", {2, 9, 3}, {2, 4, 3}, 7);
-  written("before_the_start", {2, 9, 3}, {2, 4, 3}, -2);
+  written("over_the_end", {2, 9, 3}, {1, 4, 3}, 7);
+  written("before_the_start", {2, 9, 3}, {1, 4, 3}, -2);
   written("outside", {1, 5, 3}, {1, 2, 3}, 5);
 }
 

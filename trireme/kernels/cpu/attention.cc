@@ -228,7 +228,12 @@ HWY_EXPORT(forward_floats);
 HWY_EXPORT(query_blocks);
 HWY_EXPORT(attend);
 
-void run(const KernelContext& context, const AttentionShape& s, float* lse) {
+// Of attention_at: where each row of the batch finds its keys and values, and its first query's position.
+struct Places {
+  const int32_t *lines, *positions;
+};
+
+void run(const KernelContext& context, const AttentionShape& s, float* lse, const Places* places = nullptr) {
   const AttentionArrays x{context.in<float>(0), context.in<float>(1), context.in<float>(2),
                           context.out<float>(0), lse};
   const int64_t groups = s.batch * s.groups;
@@ -240,10 +245,14 @@ void run(const KernelContext& context, const AttentionShape& s, float* lse) {
   const int64_t each = HWY_DYNAMIC_DISPATCH(forward_floats)(s);
   auto* memory = reinterpret_cast<float*>(context.workspace);
   for_each_task(&pool_of(context), groups * parts, [&](int64_t task, int slot) {
-    const int64_t group = task / parts, part = task % parts;
+    const int64_t group = task / parts, part = task % parts, b = group / s.groups;
+    AttentionShape own = s;
+    if (places) {
+      own.first = places->positions[b];
+      own.line = places->lines[b];
+    }
     HWY_DYNAMIC_DISPATCH(attend)
-    (s, x, group / s.groups, group % s.groups, blocks * part / parts, blocks * (part + 1) / parts,
-     memory + slot * each);
+    (own, x, b, group % s.groups, blocks * part / parts, blocks * (part + 1) / parts, memory + slot * each);
   });
 }
 
@@ -256,8 +265,12 @@ void run_attention(const KernelContext& context) {
 void run_attention_at(const KernelContext& context) {
   AttentionShape s(context.inputs[0].shape, context.inputs[1].shape, context.attrs);
   s.causal = true;
-  s.first = *context.in<int32_t>(3);
-  run(context, s, nullptr);
+  const Places places{context.in<int32_t>(3), context.in<int32_t>(4)};
+  for (int64_t b = 0; b < s.batch; ++b) {
+    TRIREME_CHECK(places.lines[b] >= 0);
+    TRIREME_CHECK(places.lines[b] < context.inputs[1].shape[0]);
+  }
+  run(context, s, nullptr, &places);
 }
 
 size_t attention_workspace(const KernelShape& shape) {

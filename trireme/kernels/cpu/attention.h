@@ -14,6 +14,7 @@ struct AttentionShape {
   int64_t first;  // the last key that query 0 sees, if causal; each query sees one more than that before it
   float scale;
   bool causal;
+  int64_t line = -1;  // where a row finds its keys and values, if not in the row of the same number
 
   AttentionShape(const Shape& q, const Shape& k, const Attrs& attrs)
       : batch(q[0]),
@@ -31,7 +32,9 @@ struct AttentionShape {
   int64_t q_offset(int64_t b, int64_t t, int64_t g, int64_t r) const {
     return (((b * queries + t) * groups + g) * heads + r) * width;
   }
-  int64_t k_offset(int64_t b, int64_t s, int64_t g) const { return ((b * keys + s) * groups + g) * width; }
+  int64_t k_offset(int64_t b, int64_t s, int64_t g) const {
+    return (((line < 0 ? b : line) * keys + s) * groups + g) * width;
+  }
   int64_t stat_offset(int64_t b, int64_t t, int64_t g, int64_t r) const {
     return ((b * groups + g) * heads + r) * queries + t;
   }

@@ -96,11 +96,16 @@ void pad(const KernelContext& context) {
 void write_at(const KernelContext& context) {
   const Pieces x(context.inputs[0], 1), rows(context.inputs[1], 1), y(context.outputs[0], 1);
   if (x.data != y.data) copy(pool_of(context), x, 0, y, 0, x.bytes);
-  // Rows that would lie outside are left out.
-  const int64_t position = *context.in<int32_t>(2), count = context.inputs[1].shape[1];
-  const int64_t begin = std::clamp<int64_t>(-position, 0, count),
-                end = std::clamp<int64_t>(context.inputs[0].shape[1] - position, begin, count);
-  copy(pool_of(context), rows, begin * rows.step, y, (position + begin) * y.step, (end - begin) * rows.step);
+  const int32_t *lines = context.in<int32_t>(2), *positions = context.in<int32_t>(3);
+  const int64_t length = context.inputs[0].shape[1], count = context.inputs[1].shape[1];
+  for (int64_t b = 0; b < rows.outer; ++b) {
+    if (lines[b] < 0 || lines[b] >= x.outer) continue;
+    // Rows that would lie outside are left out.
+    const int64_t begin = std::clamp<int64_t>(-int64_t{positions[b]}, 0, count),
+                  end = std::clamp<int64_t>(length - positions[b], begin, count);
+    std::memcpy(y.at(lines[b], (positions[b] + begin) * y.step), rows.at(b, begin * rows.step),
+                static_cast<size_t>((end - begin) * rows.step));
+  }
 }
 
 }  // namespace

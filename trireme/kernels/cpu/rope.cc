@@ -55,22 +55,22 @@ void rotate(const float* x, float* y, const float* cosines, const float* sines, 
   });
 }
 
-// Rotates row t by the angle of position `offset` + `skip` + t. The table begins at `offset`, so that a row
-// gets the same bits in whatever run of rows it comes.
-void rotate_rows(const KernelContext& context, double offset, int64_t skip) {
-  const float* x = context.in<float>(0);
-  float* y = context.out<float>(0);
+// Rotates row t of x[first row …] by the angle of position `offset` + `skip` + t. The table begins at
+// `offset`, so that a row gets the same bits in whatever run of rows it comes.
+void rotate_rows(const KernelContext& context, int64_t first_row, int64_t rows, double offset, int64_t skip) {
   const Shape& shape = context.inputs[0].shape;
-  const int64_t batch = shape[0], length = shape[1], width = shape.back();
+  const int64_t length = shape[1], width = shape.back();
   const int64_t heads = shape.elements(2, shape.rank() - 1);
   TRIREME_CHECK(width % 2 == 0);
+  const float* x = context.in<float>(0) + first_row * heads * width;
+  float* y = context.out<float>(0) + first_row * heads * width;
   const Attrs& attrs = context.attrs;
   const Angles angles{width / 2, attrs.real("base"), offset, attrs.integer("inverse", 0) ? -1.0 : 1.0};
   float* cosines = reinterpret_cast<float*>(context.workspace);
   float* sines = cosines + (skip + length) * angles.half;
   pool_of(context).parallel_for(skip + length, kPositions,
                                 [=](int64_t begin, int64_t end) { angles.fill(begin, end, cosines, sines); });
-  pool_of(context).parallel_for(batch * length, row_grain(heads * width), [=](int64_t begin, int64_t end) {
+  pool_of(context).parallel_for(rows, row_grain(heads * width), [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t table = (skip + row % length) * angles.half;
       for (int64_t head = row * heads; head < (row + 1) * heads; ++head) {
@@ -81,13 +81,18 @@ void rotate_rows(const KernelContext& context, double offset, int64_t skip) {
 }
 
 void rope(const KernelContext& context) {
-  rotate_rows(context, context.attrs.real("offset", 0), 0);
+  const Shape& shape = context.inputs[0].shape;
+  rotate_rows(context, 0, shape[0] * shape[1], context.attrs.real("offset", 0), 0);
 }
 
 void rope_at(const KernelContext& context) {
-  const int64_t position = *context.in<int32_t>(1) + context.attrs.integer("offset", 0);
-  const int64_t skip = (position % kPositions + kPositions) % kPositions;
-  rotate_rows(context, static_cast<double>(position - skip), skip);
+  const Shape& shape = context.inputs[0].shape;
+  const int32_t* positions = context.in<int32_t>(1);
+  for (int64_t b = 0; b < shape[0]; ++b) {
+    const int64_t position = positions[b] + context.attrs.integer("offset", 0);
+    const int64_t skip = (position % kPositions + kPositions) % kPositions;
+    rotate_rows(context, b * shape[1], shape[1], static_cast<double>(position - skip), skip);
+  }
 }
 
 size_t table_bytes(const KernelShape& shape, int64_t rows) {

@@ -105,10 +105,10 @@ __global__ void __launch_bounds__(kThreads)
   const int pitch = odd(h.width);
   const Tile<kTile> qs{shared, pitch}, ks{qs.data + kTile * pitch, pitch}, vs{ks.data + kTile * pitch, pitch},
       ps{vs.data + kTile * pitch, odd(kTile)};
-  if (h.position) h.first = *h.position;
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
   const int r = blockIdx.y % h.repeats, g = blockIdx.y / h.repeats % h.groups,
             b = blockIdx.y / (h.repeats * h.groups);
+  h.take_place(b);
   const int first = blockIdx.x * kTile;
   const auto query = [&](int t) { return h.query(b, g, r, t); };
   const auto key = [&](int s) { return h.key(b, g, s); };
@@ -389,7 +389,8 @@ size_t attention_workspace(const KernelShape& shape) {
 void attention_at(const KernelContext& context) {
   Heads h(context.inputs[0].shape, context.inputs[1].shape, context.attrs);
   h.causal = true;
-  h.position = in<int32_t>(context, 3);
+  h.lines = in<int32_t>(context, 3);
+  h.positions = in<int32_t>(context, 4);
   attend(context, h, nullptr);
 }
 

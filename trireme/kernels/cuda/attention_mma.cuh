@@ -76,9 +76,9 @@ __global__ void __launch_bounds__(kMmaThreads)
   constexpr int kTileElements = kMmaTile * HalfTile<T, kWidth>::kPitch;
   T* const shared = reinterpret_cast<T*>(memory);
   const HalfTile<T, kWidth> qs{shared}, ks{shared + kTileElements}, vs{shared + 2 * kTileElements};
-  if (h.position) h.first = *h.position;
   const int r = blockIdx.y % h.repeats, g = blockIdx.y / h.repeats % h.groups,
             b = blockIdx.y / (h.repeats * h.groups);
+  h.take_place(b);
   const int first = blockIdx.x * kMmaTile, lane = threadIdx.x % 32,
             warp_row = threadIdx.x / 32 * kMmaWarpRows;
   const auto query = [&](int t) { return h.query(b, g, r, t); };

@@ -43,7 +43,7 @@ size_t slopes_bytes(const Heads& h) {
 
 bool cudnn_takes(const Heads& h, DType dtype) {
   return cudnn() && dtype != DType::f32 && h.width % 8 == 0 && h.width <= 128 &&
-         (!h.causal || h.queries == h.keys) && h.position == nullptr && h.batch * h.queries * h.keys > 0;
+         (!h.causal || h.queries == h.keys) && h.positions == nullptr && h.batch * h.queries * h.keys > 0;
 }
 
 size_t cudnn_attention_workspace(const Heads& h, DType dtype) {

@@ -11,7 +11,9 @@ struct Heads {
   bool causal;
   int first;  // with `causal`, the first query sees the keys 0 … first
   float scale;
-  const int32_t* position = nullptr;  // of attention_at: `first`, known on the device alone
+  // Of attention_at, for each row of the batch and known on the device alone: `first`, and the line of k and
+  // v.
+  const int32_t *positions = nullptr, *lines = nullptr;
 
   Heads(const Shape& q, const Shape& k, const Attrs& attrs)
       : batch(static_cast<int>(q[0])),
@@ -25,13 +27,18 @@ struct Heads {
         scale(static_cast<float>(attrs.real("scale"))) {}
 
   int heads() const { return groups * repeats; }
+  __device__ void take_place(int b) {
+    if (positions) first = positions[b];
+  }
   __device__ int64_t query(int b, int g, int r, int t) const {  // times width: where it begins
     return ((int64_t{b} * queries + t) * groups + g) * repeats + r;
   }
   __device__ int64_t statistic(int b, int g, int r, int t) const {  // where the lse of a query is
     return ((int64_t{b} * groups + g) * repeats + r) * queries + t;
   }
-  __device__ int64_t key(int b, int g, int s) const { return (int64_t{b} * keys + s) * groups + g; }
+  __device__ int64_t key(int b, int g, int s) const {
+    return (int64_t{lines ? lines[b] : b} * keys + s) * groups + g;
+  }
   // How many keys query t sees.
   __device__ int seen(int t) const { return causal ? min(max(t + first + 1, 0), keys) : keys; }
   // The first query that sees key s.

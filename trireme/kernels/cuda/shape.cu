@@ -286,30 +286,34 @@ void pad(const KernelContext& context) {
   copy(context, {nullptr, y.data + low + x.row, y.outer, high, 0, y.row});
 }
 
-// Row s of y is row s − position of `rows` where there is one, otherwise that of x. y may be x.
+// Row t of rows[b] becomes row position[b] + t of line[b] of y, where there is one.
 template <typename U>
-__global__ void write_at_kernel(const U* x, const U* rows, const int32_t* position, U* y, int64_t batch,
-                                int64_t length, int64_t count, int64_t width) {
+__global__ void write_at_kernel(const U* rows, const int32_t* lines, const int32_t* positions, U* y,
+                                int64_t batch, int64_t count, int64_t all_lines, int64_t length,
+                                int64_t width) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= batch * length * width) return;
-  const int64_t row = i / width % length - *position, b = i / (width * length);
-  if (row >= 0 && row < count)
-    y[i] = rows[(b * count + row) * width + i % width];
-  else if (x != y)
-    y[i] = x[i];
+  if (i >= batch * count * width) return;
+  const int64_t b = i / (count * width), row = i / width % count + positions[b], line = lines[b];
+  if (row >= 0 && row < length && line >= 0 && line < all_lines)
+    y[(line * length + row) * width + i % width] = rows[i];
 }
 
 void write_at(const KernelContext& context) {
-  const TensorView& x = context.inputs[0];
+  const TensorView &x = context.inputs[0], &rows = context.inputs[1], &y = context.outputs[0];
   if (x.elements() == 0) return;
+  if (x.data != y.data)
+    check(cudaMemcpyAsync(y.data, x.data, static_cast<size_t>(x.elements()) * size_of(x.dtype),
+                          cudaMemcpyDeviceToDevice, stream_of(context)),
+          "copying what rows are written into");
   const int64_t bytes = x.shape.elements(2, x.shape.rank()) * static_cast<int64_t>(size_of(x.dtype));
+  if (rows.elements() == 0) return;
   with_unit(bytes, [&](auto unit) {
     using U = decltype(unit);
     const int64_t width = bytes / int64_t{sizeof(U)};
-    write_at_kernel<<<blocks(ceil_div(x.shape[0] * x.shape[1] * width, kThreads)), kThreads, 0,
-                      stream_of(context)>>>(in<U>(context, 0), in<U>(context, 1), in<int32_t>(context, 2),
-                                            out<U>(context, 0), x.shape[0], x.shape[1],
-                                            context.inputs[1].shape[1], width);
+    write_at_kernel<<<blocks(ceil_div(rows.shape[0] * rows.shape[1] * width, kThreads)), kThreads, 0,
+                      stream_of(context)>>>(in<U>(context, 1), in<int32_t>(context, 2),
+                                            in<int32_t>(context, 3), out<U>(context, 0), rows.shape[0],
+                                            rows.shape[1], x.shape[0], x.shape[1], width);
   });
 }
 
