@@ -10,13 +10,14 @@
 namespace trireme {
 
 Saving::Saving(const Config& config, Mode mode, Checkpoints& checkpoints, Trainer& trainer,
-               const RankOptions& ranks, HeldOutRecord& held_out, Events events)
+               const RankOptions& ranks, HeldOutRecord& held_out, BadSteps& bad_steps, Events events)
     : config_(config),
       mode_(mode),
       checkpoints_(checkpoints),
       trainer_(trainer),
       ranks_(ranks),
       held_out_(held_out),
+      bad_steps_(bad_steps),
       events_(std::move(events)) {}
 
 bool Saving::is_due(int64_t step) const {
@@ -56,6 +57,7 @@ void Saving::attempt(int64_t saving, int64_t step, const std::function<void()>& 
     write();
   } catch (const NotSaved& error) {
     held_out_.not_saved(saving);
+    bad_steps_.not_saved(saving);
     retry_after_ = std::max<int64_t>(1, 2 * retry_after_);
     retry_at_ = step + retry_after_;
     events_.failed(error, next_save(step));
@@ -66,7 +68,10 @@ TrainState Saving::state_after(int64_t step) {
   TrainState state = events_.state(step);
   state.step = step;
   state.extra = held_out_.added_to(state.extra);
-  checkpoints_.always_keep(held_out_.best() ? std::optional(held_out_.best()->step) : std::nullopt);
+  std::set<int64_t> kept;
+  if (held_out_.best()) kept.insert(held_out_.best()->step);
+  if (bad_steps_.rewinds()) kept.insert(bad_steps_.rewind_to());
+  checkpoints_.always_keep(std::move(kept));
   return state;
 }
 

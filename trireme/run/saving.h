@@ -7,6 +7,7 @@
 #include <string>
 
 #include "trireme/checkpoint/checkpoint.h"
+#include "trireme/run/bad_steps.h"
 #include "trireme/run/held_out_record.h"
 #include "trireme/run/options.h"
 #include "trireme/train/trainer.h"
@@ -27,7 +28,7 @@ class Saving {
   };
   // All that is given by reference must outlive it.
   Saving(const Config& config, Mode mode, Checkpoints& checkpoints, Trainer& trainer,
-         const RankOptions& ranks, HeldOutRecord& held_out, Events events);
+         const RankOptions& ranks, HeldOutRecord& held_out, BadSteps& bad_steps, Events events);
 
   // Whether a checkpoint should be written after this step: every run.checkpoint_every steps, and where one
   // is tried again.
@@ -59,6 +60,7 @@ class Saving {
   Trainer& trainer_;
   const RankOptions& ranks_;
   HeldOutRecord& held_out_;
+  BadSteps& bad_steps_;
   const Events events_;
   std::string newest_;
   int64_t saving_ = 0;                      // the step of the checkpoint that is being written

@@ -39,7 +39,7 @@ class SavingTest : public ::testing::Test {
   Saving& begin(Saving::Mode mode) {
     held_out_.emplace(config_, HeldOutRecord::HeldOut::kSome);
     checkpoints_.emplace(folder_.path(), config_.run.keep);
-    return saving_.emplace(config_, mode, *checkpoints_, *trainer_, ranks_, *held_out_,
+    return saving_.emplace(config_, mode, *checkpoints_, *trainer_, ranks_, *held_out_, bad_steps_,
                            Saving::Events{[](int64_t) { return TrainState(); },
                                           [this](const std::string& path) {
                                             saved_.push_back(std::filesystem::path(path).filename());
@@ -67,6 +67,7 @@ class SavingTest : public ::testing::Test {
   const std::unique_ptr<Device> device_ = make_cpu_device(1);
   std::optional<Trainer> trainer_;
   std::optional<HeldOutRecord> held_out_;
+  BadSteps bad_steps_{TrainOptions()};
   std::optional<Checkpoints> checkpoints_;
   std::vector<std::string> saved_;
   std::vector<int64_t> next_;  // steps after which a checkpoint that failed is tried again
