@@ -302,8 +302,14 @@ std::vector<Field> run_fields(RunOptions& c) {
   return {
       Field{"run.dir", &c.dir, "folder of metrics, config and checkpoints"}.automatic(
           "a new folder in runs/, named by date and time"),
-      {"run.checkpoint_every", &c.checkpoint_every, "steps between checkpoints; 0: only at the end",
-       at_least(0)},
+      Field{
+          "run.checkpoint_every", &c.checkpoint_every,
+          "steps between checkpoints; 0: only at the end; auto: what loses least time, from what a checkpoint "
+          "costs and run.hours_between_failures (Young and Daly)",
+          at_least(0)}
+          .or_word("auto", RunOptions::kAutomaticInterval),
+      {"run.hours_between_failures", &c.hours_between_failures,
+       "hours between failures of the job, for run.checkpoint_every=auto", between(1e-3, 1e6)},
       {"run.save_in_background", &c.save_in_background,
        "write checkpoints while training continues, from a copy in memory. Without memory for the copy, training waits"},
       Field{

@@ -556,6 +556,12 @@ class Run {
   // Ranks that go by arrivals do not meet after every step, so none can say how far it is.
   Saving::Mode saving_mode() const {
     const bool meet = !goes_by_arrivals(context_.ranks.plan.agreement, context_.ranks.rank);
+    if (config_.run.checkpoint_every == RunOptions::kAutomaticInterval &&
+        (context_.ranks.plan.agreement.servers() || !context_.ranks.plan.agreement.is_in_step()))
+      throw_error(
+          "run.checkpoint_every is auto, but under the exchange {} ranks go at their own pace and can not agree "
+          "on an interval; give a number of steps",
+          context_.ranks.plan.agreement.method());
     return config_.run.save_in_background && meet ? Saving::Mode::kInBackground
                                                   : Saving::Mode::kTrainingWaits;
   }
@@ -569,7 +575,8 @@ class Run {
                 [this](const NotSaved& error, int64_t next) {
                   note(fmt::format("warning: {}. Tried again after step {}", error.what(), next));
                   if (!leads() && error.failed() == NotSaved::Where::kHere) observer_.warn_here(error.what());
-                }};
+                },
+            .interval = [this](const std::string& line) { note(line); }};
   }
   TrainState state_after(int64_t step) {
     log_arrivals();

@@ -18,14 +18,26 @@ Saving::Saving(const Config& config, Mode mode, Checkpoints& checkpoints, Traine
       ranks_(ranks),
       held_out_(held_out),
       bad_steps_(bad_steps),
-      events_(std::move(events)) {}
+      events_(std::move(events)),
+      interval_(config.run.hours_between_failures, ranks) {}
 
 bool Saving::is_due(int64_t step) const {
   const int64_t every = config_.run.checkpoint_every;
+  if (has_automatic_interval() && interval_.is_due(step)) return true;
   return step == retry_at_ || (every > 0 && step % every == 0);
 }
 
+bool Saving::has_automatic_interval() const {
+  return config_.run.checkpoint_every == RunOptions::kAutomaticInterval;
+}
+
 void Saving::try_to_save(int64_t step) {
+  const Clock::time_point began = Clock::now();
+  begin_or_save(step);
+  if (has_automatic_interval()) events_.interval(interval_.wrote(step, began));
+}
+
+void Saving::begin_or_save(int64_t step) {
   if (mode_ == Mode::kTrainingWaits) return attempt(step, step, [&] { save(step); });
   finish(step);
   attempt(step, step, [&] {
@@ -35,6 +47,7 @@ void Saving::try_to_save(int64_t step) {
 }
 
 void Saving::poll(int64_t step) {
+  interval_.stepped(step);
   if (!checkpoints_.is_under_way() || !trainer_.agrees_after(step)) return;
   const int64_t every = config_.train.eval_every;
   if (config_.run.keep_best && every > 0 && step % every == 0) return finish(step);
@@ -80,6 +93,7 @@ int64_t Saving::next_save(int64_t step) const {
   const int64_t every = config_.run.checkpoint_every;
   int64_t next = std::min(retry_at_, config_.train.steps);
   if (every > 0) next = std::min(next, (step / every + 1) * every);
+  if (has_automatic_interval()) next = std::min(next, std::max(step + 1, interval_.next()));
   return next;
 }
 
