@@ -237,7 +237,7 @@ void Checkpoints::remove_surplus(int64_t newest) {
   std::vector<int64_t> found = steps();
   // Newer ones than this belong to a run that went further before it fell back; they do not count, or a
   // damaged one could push out the one just written.
-  std::erase_if(found, [&](int64_t step) { return step > newest || step == always_kept_; });
+  std::erase_if(found, [&](int64_t step) { return step > newest || always_kept_.contains(step); });
   int64_t surplus = std::ssize(found) - keep_;
   if (surplus <= 0) return;
   const auto remove = [&](int64_t step) {

@@ -20,6 +20,7 @@
 #include <future>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,9 +87,8 @@ class Checkpoints {
   std::optional<std::string> poll();
   std::string settle();  // waits until poll() returns it
 
-  // The checkpoint of this step stays, beside the `keep` others; nothing: none does. Not while one is under
-  // way.
-  void always_keep(std::optional<int64_t> step) { always_kept_ = step; }
+  // The checkpoints of these steps stay, beside the `keep` others. Not while one is under way.
+  void always_keep(std::set<int64_t> steps) { always_kept_ = std::move(steps); }
 
   // Removes what killed writers left. Only the peers that save in this run may call it.
   void clean_up() const;
@@ -122,7 +122,7 @@ class Checkpoints {
 
   std::string path_;
   int64_t keep_;
-  std::optional<int64_t> always_kept_;
+  std::set<int64_t> always_kept_;
   CheckpointPeers peers_;
   std::map<int64_t, uint64_t> whole_;  // steps whose files were as written, and what they looked like then
   PartsCopy copy_;

@@ -167,8 +167,8 @@ void flip_a_byte(const fs::path& path) {
 TEST_F(CheckpointTest, OneThatIsAlwaysKeptStaysBesideTheOthers) {
   Checkpoints saved = checkpoints(2);
   for (const int64_t step : {1, 2, 3, 4, 5, 6}) {
-    if (step == 2) saved.always_keep(2);
-    if (step == 5) saved.always_keep(5);
+    if (step == 2) saved.always_keep({2});
+    if (step == 5) saved.always_keep({5});
     Tensors tensors(step);
     saved.save({.step = step}, tensors.model(), tensors.optimizer());
     if (step == 4) {

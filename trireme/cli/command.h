@@ -46,6 +46,8 @@ int inspect_plan(std::span<const std::string> arguments);
 int inspect_program(std::span<const std::string> arguments);
 int inspect_exchange(std::span<const std::string> arguments);
 int inspect_combinations(std::span<const std::string> arguments);
+int inspect_numbers(std::span<const std::string> arguments);
+int inspect_flight(std::span<const std::string> arguments);
 int inspect_collectives(std::span<const std::string> arguments);
 int inspect_schedule(std::span<const std::string> arguments);
 int inspect_checkpoint(std::span<const std::string> arguments);

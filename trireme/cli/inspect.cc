@@ -20,7 +20,9 @@ constexpr Command kInspectParts[] = {
     {"schedule", "the timeline of a pipeline schedule, as text and SVG", inspect_schedule},
     {"checkpoint", "the tensors in a checkpoint or safetensors file; are its checksums right?",
      inspect_checkpoint},
+    {"numbers", "limits of number formats; rounding, swamping, underflow", inspect_numbers},
     {"run", "how a run went: losses, speed, a curve", inspect_run},
+    {"flight", "what each rank did last when one was lost or stuck", inspect_flight},
 };
 
 }  // namespace

@@ -43,6 +43,20 @@ void append_largest(std::vector<double>& values, const PlainJson& object, const 
   append_finite(values, largest);
 }
 
+// Objects of shares by kind of tensor, beside other things.
+void take_largest_shares(RunMetrics& metrics, const PlainJson& numbers) {
+  if (const auto format = numbers.find("format"); format != numbers.end() && format->is_string())
+    metrics.format = format->get<std::string>();
+  for (const auto& [kind, shares] : numbers.items()) {
+    if (!shares.is_object()) continue;
+    for (const auto& [what, share] : shares.items()) {
+      if (!share.is_number()) continue;
+      double& largest = metrics.numbers[kind][what];
+      largest = std::max(largest, share.get<double>());
+    }
+  }
+}
+
 std::vector<CurvePoint> points_of(const std::map<double, double>& by_step) {
   std::vector<CurvePoint> points;
   for (const auto& [step, value] : by_step) points.push_back({step, value});
@@ -89,6 +103,12 @@ RunMetrics parse_metrics(std::istream& in, std::string_view path) {
       steps[step] = {step, loss[step], std::isfinite(seconds) ? seconds : 0,
                      std::isfinite(seconds * rate) ? seconds * rate : 0};
     }
+    if (const auto why = object.find("skipped"); why != object.end() && why->is_string())
+      ++metrics.skipped[why->get<std::string>()];
+    if (const double rewinds = number(object, "rewinds"); rewinds > 0 && rewinds < 1e9)
+      metrics.rewinds = static_cast<int64_t>(rewinds);
+    if (const auto numbers = object.find("numbers"); numbers != object.end() && numbers->is_object())
+      take_largest_shares(metrics, *numbers);
     if (object.contains("validation_loss")) validation[step] = number(object, "validation_loss");
     if (object.contains("samples_per_second")) metrics.unit = "samples";
     append_finite(metrics.rates, number(object, "tokens_per_second"));
@@ -138,6 +158,18 @@ std::string summary_of(const RunMetrics& m) {
     line("dropped",
          fmt::format("{:.2f}% of choices (median), at most {:.2f}%", 100 * bench::median_of(m.dropped),
                      100 * *std::ranges::max_element(m.dropped)));
+  for (const auto& [why, steps] : m.skipped)
+    line("skipped", fmt::format("{} steps, because of: {}", steps, why));
+  if (m.rewinds > 0) line("rewinds", fmt::format("{}; events.jsonl says why", m.rewinds));
+  for (const auto& [kind, shares] : m.numbers) {
+    std::string text_of_kind;
+    for (const auto& [what, share] : shares) {
+      if (share > 0)
+        text_of_kind += fmt::format("{}{} {:.3g}%", text_of_kind.empty() ? "" : ", ", what, 100 * share);
+    }
+    line(kind,
+         fmt::format("at most, in {}: {}", m.format, text_of_kind.empty() ? "nothing lost" : text_of_kind));
+  }
   line("learning rate", fmt::format("{:.3g} at the end", m.last_rate));
   if (m.peak_bytes > 0) line("memory", format_bytes(static_cast<size_t>(std::min(m.peak_bytes, 0x1p63))));
   if (m.broken_lines > 0) line("broken lines", fmt::format("{}, skipped", m.broken_lines));

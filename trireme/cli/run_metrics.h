@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,12 @@ struct RunMetrics {
   std::vector<double> step_seconds, comm_seconds, grad_norms;
   // Of mixtures of experts, of the worst layer of a step: the largest load over the mean, the share dropped.
   std::vector<double> max_loads, dropped;
+  // Steps that changed nothing, by why: gradient, loss, spike.
+  std::map<std::string, int64_t> skipped;
+  int64_t rewinds = 0;
+  // Of train.numbers_every: the largest shares of any step, by kind of tensor and what is counted.
+  std::string format;
+  std::map<std::string, std::map<std::string, double>> numbers;
   double last_rate = 0;      // learning rate
   double peak_bytes = 0;     // largest
   int64_t broken_lines = 0;  // that are not JSON: a writer that was killed leaves one at the end

@@ -259,6 +259,7 @@ int run_launched(const LaunchOptions& options, const std::function<int(Context&)
                          .restarts = options.restarts,
                          .elastic = options.elastic,
                          .memory = options.memory,
+                         .on_loss = options.on_loss,
                          .timeout_seconds = options.timeout_seconds,
                          .bind = options.bind});
   Context context = join(environment, options);

@@ -139,6 +139,15 @@ ValueId declare_master(Builder& b, const Value& parameter) {
                  std::move(attrs));
 }
 
+// `scale`, or NaN where the mean loss is above its limit or no number, which is below no limit.
+ValueId scale_of_good_steps(Builder& b, ValueId scale, ValueId loss, ValueId count) {
+  const Builder::Scope scope(b, "good");
+  const ValueId limit = b.input("loss_limit", b.type(scale), Role::kScalar);
+  const ValueId good = b.op("compare", {b.op("div", {loss, count}), limit}, {{"kind", "le"}});
+  const ValueId zero = b.op("affine", {limit}, {{"scale", 0.0}});
+  return b.op("select", {good, scale, b.op("div", {zero, zero})});
+}
+
 }  // namespace
 
 Attrs companion_attrs(const Value& parameter) {
@@ -222,8 +231,9 @@ Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value
     const ValueId part = b.op("sum_squares", {gradients.back()});
     squares = squares == kNoValue ? part : b.op("add", {squares, part});
   }
-  const std::vector<ValueId> scale =
+  std::vector<ValueId> scale =
       b.node("gradient_scale", {squares, count, loss_scale}, {{"max_norm", train.clip_norm}});
+  if (train.watches_losses) scale[0] = scale_of_good_steps(b, scale[0], loss, count);
   std::map<double, ValueId> rates = {{1.0, lr}};  // by the factor of groups
   const auto rate_of = [&](const Value& parameter) {
     const ParameterGroup* group = group_of(options, parameter.name);

@@ -42,6 +42,8 @@ constexpr EnumNames<kFeatures> kNames = {
     "train.clip_norm",
     "an optimizer with moments",
     "data.partition",
+    "train.on_nan or train.on_spike, other than by default",
+    "train.numbers_every",
     "train.device=cuda",
     "--transport nccl",
     "batch norm",
@@ -189,6 +191,24 @@ const std::vector<Combination>& combinations() {
       {kOwnSamples, kServed,
        "samples are dealt out over the axis data, servers included, and only workers compute; they would "
        "have to be counted alone. Use data.partition=iid"},
+      // Bad steps, and the numbers of gradients and updates.
+      {kBadSteps, kExchange,
+       "an exchange takes in a gradient before all ranks know its loss; what it keeps would have to wait for "
+       "that. Leave train.on_nan=stop and train.on_spike=none"},
+      {kBadSteps, kAsynchronous,
+       "no stage waits for another's update, and the last one alone knows the loss; use a synchronous "
+       "schedule"},
+      {kBadSteps, kOffload,
+       "offload cuts the update into parts, and each would have to know the loss. Leave train.on_nan=stop and "
+       "train.on_spike=none"},
+      {kNumbers, kExchange,
+       "an exchange makes something else of gradients between the two moments that are compared; its methods "
+       "would have to be counted too"},
+      {kNumbers, kAsynchronous,
+       "updates of some stages come before gradients of others, and all are counted between the two; use a "
+       "synchronous schedule"},
+      {kNumbers, kOffload,
+       "what rests in files is not there between gradients and update; it would have to be counted in parts"},
       // Models and machines.
       {kServed, kSynchronisedNorm,
        "workers compute by themselves, each with the statistics of its own rows; leave batch_norm out, or "

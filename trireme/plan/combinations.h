@@ -47,6 +47,8 @@ enum class Feature {
   kClipNorm,
   kMoments,  // of the optimizer
   kOwnSamples,
+  kBadSteps,  // go on after them
+  kNumbers,   // are counted
   // The machine.
   kCuda,
   kNccl,

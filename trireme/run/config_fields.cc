@@ -223,6 +223,27 @@ std::vector<Field> train_fields(TrainOptions& c) {
        "consecutive steps that may be skipped because the gradient is not finite; one more is an error; "
        "f16 ends when its loss scale cannot be lowered further",
        at_least(0)},
+      Field{
+          "train.on_nan", &c.on_nan,
+          "when the loss is not finite, or the gradient was not in more than train.max_skipped consecutive "
+          "steps: stop the run; skip the update of a step with such a loss, at most train.max_skipped times "
+          "in a row; or rewind to the last scheduled checkpoint and leave out the batches since then"}
+          .one_of({"stop", "skip", "rewind"}),
+      Field{
+          "train.on_spike", &c.on_spike,
+          "when the loss is more than train.spike_deviations standard deviations above the mean of the last "
+          "train.spike_window good steps: none does nothing, the others are as for train.on_nan"}
+          .one_of({"none", "stop", "skip", "rewind"}),
+      {"train.spike_deviations", &c.spike_deviations,
+       "standard deviations above the mean from which on a loss is a spike", from(0)},
+      {"train.spike_window", &c.spike_window,
+       "good steps whose losses say what is usual; there is no spike before the window is full",
+       between(2, 10000)},
+      {"train.max_rewinds", &c.max_rewinds, "rewinds to the same checkpoint; one more is an error",
+       at_least(1)},
+      {"train.numbers_every", &c.numbers_every,
+       "steps between counts of gradients that underflow and of updates that rounding loses; 0: never",
+       at_least(0)},
       {"train.log_every", &c.log_every, "steps between progress lines", at_least(1)},
       {"train.eval_every", &c.eval_every, "steps between validations; 0: only at the end", at_least(0)},
       {"train.eval_batches", &c.eval_batches, "batches of train.batch samples per validation", at_least(1)},
@@ -281,8 +302,14 @@ std::vector<Field> run_fields(RunOptions& c) {
   return {
       Field{"run.dir", &c.dir, "folder of metrics, config and checkpoints"}.automatic(
           "a new folder in runs/, named by date and time"),
-      {"run.checkpoint_every", &c.checkpoint_every, "steps between checkpoints; 0: only at the end",
-       at_least(0)},
+      Field{
+          "run.checkpoint_every", &c.checkpoint_every,
+          "steps between checkpoints; 0: only at the end; auto: what loses least time, from what a checkpoint "
+          "costs and run.hours_between_failures (Young and Daly)",
+          at_least(0)}
+          .or_word("auto", RunOptions::kAutomaticInterval),
+      {"run.hours_between_failures", &c.hours_between_failures,
+       "hours between failures of the job, for run.checkpoint_every=auto", between(1e-3, 1e6)},
       {"run.save_in_background", &c.save_in_background,
        "write checkpoints while training continues, from a copy in memory. Without memory for the copy, training waits"},
       Field{

@@ -31,7 +31,9 @@ struct Field {
   std::string doc;
   Limits limits{};                     // numbers
   std::vector<std::string> choices{};  // strings; empty: any
-  std::string zero_means{};            // what 0, "" or [] stands for; empty: nothing special
+  std::string word{};                  // that an integer may be given as, besides its limits
+  int64_t word_means = 0;
+  std::string zero_means{};  // what 0, "" or [] stands for; empty: nothing special
   // Strings that name a file or folder. kRead: one that is read; in a config file it is meant from that
   // file's folder, unless it is one of `names`.
   enum class Path { kNone, kRead } path = Path::kNone;
@@ -42,6 +44,12 @@ struct Field {
     choices = std::move(words);
     return std::move(*this);
   }
+  Field or_word(std::string text, int64_t meaning) && {
+    word = std::move(text);
+    word_means = meaning;
+    return std::move(*this);
+  }
+  bool is_word(int64_t integer) const { return !word.empty() && integer == word_means; }
   Field automatic(std::string meaning) && {
     zero_means = std::move(meaning);
     return std::move(*this);

@@ -112,6 +112,17 @@ TEST(Config, CommandLineForms) {
   EXPECT_EQ(config.run.dir, "a=b");
 }
 
+TEST(Config, AnIntegerMayBeAWord) {
+  const Config config = resolve_config(from_command_line({"run.checkpoint_every=auto"})).config;
+  EXPECT_EQ(config.run.checkpoint_every, RunOptions::kAutomaticInterval);
+  const std::string text = config_toml(config);
+  EXPECT_THAT(text, HasSubstr("checkpoint_every = \"auto\""));
+  EXPECT_EQ(resolve_config({.file = ConfigFile{"again.toml", text}}).config.run.checkpoint_every,
+            RunOptions::kAutomaticInterval);
+  EXPECT_THAT(refusal(from_command_line({"run.checkpoint_every=often"})), HasSubstr(", or auto"));
+  EXPECT_THAT(refusal(from_command_line({"run.keep=auto"})), HasSubstr("expected an integer"));
+}
+
 TEST(Config, TellsSettingsFromFlagsAndFiles) {
   for (const char* setting : {"--train.batch=8", "train.batch=8", "--train.batch", "--trian.batch=8"}) {
     EXPECT_TRUE(is_config_argument(setting)) << setting;

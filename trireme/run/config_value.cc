@@ -139,7 +139,8 @@ std::string toml_quoted(std::string_view text) {
 
 std::string expectation(const Field& field) {
   if (std::holds_alternative<bool*>(field.value)) return "true or false";
-  if (std::holds_alternative<int64_t*>(field.value)) return "an integer" + limits_text(field.limits, true);
+  if (std::holds_alternative<int64_t*>(field.value))
+    return "an integer" + limits_text(field.limits, true) + (field.word.empty() ? "" : ", or " + field.word);
   if (std::holds_alternative<double*>(field.value)) return "a number" + limits_text(field.limits, false);
   if (std::holds_alternative<std::vector<double>*>(field.value))
     return "a list of numbers" + limits_text(field.limits, false);
@@ -151,7 +152,8 @@ std::string expectation(const Field& field) {
 }
 
 std::string value_text(const Field& field) {
-  if (auto* number = std::get_if<int64_t*>(&field.value)) return fmt::format("{}", **number);
+  if (auto* number = std::get_if<int64_t*>(&field.value))
+    return field.is_word(**number) ? toml_quoted(field.word) : fmt::format("{}", **number);
   if (auto* number = std::get_if<double*>(&field.value)) return number_text(**number);
   if (auto* flag = std::get_if<bool*>(&field.value)) return **flag ? "true" : "false";
   if (auto* values = std::get_if<std::vector<double>*>(&field.value)) return list_text(**values);
@@ -198,7 +200,7 @@ void assign(const Field& field, int64_t value, std::string_view where) {
       std::holds_alternative<std::vector<double>*>(field.value))
     return assign(field, static_cast<double>(value), where);
   auto* target = std::get_if<int64_t*>(&field.value);
-  if (!target || !within(field.limits, static_cast<double>(value))) {
+  if (!target || !(within(field.limits, static_cast<double>(value)) || field.is_word(value))) {
     refuse_value(field, fmt::format("the integer {}", value), where);
   }
   **target = value;
@@ -254,6 +256,7 @@ void assign(const Field& field, const std::string& value, std::string_view where
   if (std::holds_alternative<std::vector<std::string>*>(field.value))
     return assign(field, std::vector<std::string>{value}, where);
   if (!is_utf8(value)) throw_error("{}: {} is not valid UTF-8", where, field.name);
+  if (!field.word.empty() && value == field.word) return assign(field, field.word_means, where);
   auto* target = std::get_if<std::string*>(&field.value);
   if (!target) refuse_value(field, "the string " + toml_quoted(value), where);
   const auto& choices = field.choices;
@@ -272,7 +275,7 @@ void assign_text(const Field& field, const std::string& text, std::string_view w
   double number = 0;
   std::vector<double> list;
   std::vector<std::string> texts;
-  if (std::holds_alternative<std::string*>(field.value)) {
+  if (std::holds_alternative<std::string*>(field.value) || (!field.word.empty() && text == field.word)) {
     assign(field, text, where);
   } else if (std::holds_alternative<bool*>(field.value) && (text == "true" || text == "false")) {
     assign(field, text == "true", where);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <optional>
 
 #include "trireme/base/output.h"
@@ -24,9 +25,11 @@
 #include "trireme/passes/plan_check.h"
 #include "trireme/run/agreement.h"
 #include "trireme/run/auto_plan.h"
+#include "trireme/run/flight_file.h"
 #include "trireme/run/memory_copies.h"
 #include "trireme/run/plan_settings.h"
 #include "trireme/run/run_folder.h"
+#include "trireme/run/run_record.h"
 #include "trireme/runtime/mesh_communicator.h"
 #include "trireme/runtime/rank_traces.h"
 #include "trireme/runtime/slowed_communicator.h"
@@ -138,6 +141,7 @@ class Job {
     if (launch.elastic) launch.elastic->fits = [this](int ranks) { return why_not(ranks).empty(); };
     std::optional<comm::JobMemory> memory;
     if (environment.starts_ranks && keeps_copies()) launch.memory = memory.emplace().path();
+    if (environment.starts_ranks) launch.on_loss = [this](const comm::FlightRecord& record) { keep(record); };
     const int code = comm::run_launched(launch, [&](comm::Context& context) { return run_rank(context); });
     if (memory && code != kOk) {
       if (const std::string path = rescue_copy(memory->path(), config_.config.run.dir); !path.empty())
@@ -154,6 +158,16 @@ class Job {
     return elastic ? with_ranks(read_plan(plan, elastic->most), ranks) : read_plan(plan, ranks);
   }
   bool keeps_copies() const { return options_.launch.elastic || config_.config.run.memory_copy_every > 0; }
+  // Of ranks that were lost. What can not be written ends nothing.
+  void keep(const comm::FlightRecord& record) const {
+    const std::filesystem::path folder = config_.config.run.dir;  // "": rank 0 alone knows it
+    if (!std::filesystem::is_directory(folder)) return;           // the run has not begun
+    try {
+      replace_file(folder / kFlightFile, render_flight({wall_seconds(), record}));
+    } catch (const Error& error) {
+      say(stderr, "trireme: {}\n", error.what());
+    }
+  }
   static void check_copies(const Plan& plan) {
     for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
       if (plan.agreement.servers() || goes_by_arrivals(plan.agreement, rank))

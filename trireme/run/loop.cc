@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <optional>
 
@@ -22,6 +23,7 @@
 #include "trireme/plan/agreement.h"
 #include "trireme/plan/clients.h"
 #include "trireme/run/agreement.h"
+#include "trireme/run/bad_steps.h"
 #include "trireme/run/held_out_record.h"
 #include "trireme/run/memory_copies.h"
 #include "trireme/run/plan_settings.h"
@@ -97,7 +99,8 @@ class Run {
         data_(data),
         model_(model, complete_model(model, config_, data_)),
         facts_(agreed_facts({config_, resolved.origins}, model_, data_, context_)),
-        held_out_(config_, data_.validation ? HeldOutRecord::HeldOut::kSome : HeldOutRecord::HeldOut::kNone),
+        held_out_(new_held_out_record()),
+        bad_steps_(config_.train),
         device_(make_device({.kind = config_.train.device,
                              .threads = thread_count(config_.train, context.ranks_here),
                              .rank_here = context.rank_here,
@@ -112,7 +115,8 @@ class Run {
         made_folder_(config_.run),
         folder_(made_folder_.path()),
         checkpoints_(folder_, config_.run.keep, savers()),
-        saving_(config_, saving_mode(), checkpoints_, trainer_, alike_, held_out_, saving_events()),
+        saving_(config_, saving_mode(), checkpoints_, trainer_, alike_, held_out_, bad_steps_,
+                saving_events()),
         stop_(alike_, trainer_, context_.stop, deadline_of(config_.train), context_.regroup) {
     if (!context_.memory.empty())
       memory_.emplace(context_.memory, config_.run.memory_copy_every, savers(), trainer_, alike_);
@@ -147,6 +151,9 @@ class Run {
   bool works() const { return half_ == StepHalf::kGradients; }
   ArrivalDriver* arrivals() const { return steps_ ? steps_->arrivals() : nullptr; }
   bool mixes() const { return arrivals() && !serves(); }  // at its own pace
+  HeldOutRecord new_held_out_record() const {
+    return {config_, data_.validation ? HeldOutRecord::HeldOut::kSome : HeldOutRecord::HeldOut::kNone};
+  }
   StepShape step_shape() const { return {config_.train.batch / config_.train.accumulate, data_.input}; }
   Program verified_program() const {
     Program own = step_program(model_, config_.train, config_.optim, step_shape(), *device_, context_.ranks);
@@ -163,8 +170,9 @@ class Run {
                        trainer_.parameter_count(), flops_per_step(), device_->description(), folder_, first});
     if (const std::string line = plan_warning(context_.ranks.plan, config_.train.accumulate); !line.empty())
       note(line);
-    metrics_.emplace(folder_, first, language() ? "tokens_per_second" : "samples_per_second");
+    metrics_.emplace(folder_, first, rate_name());
   }
+  std::string_view rate_name() const { return language() ? "tokens_per_second" : "samples_per_second"; }
   // All have the same weights now. From here on, some ranks may be lost where the transport allows that.
   void begin_steps(int64_t first) {
     const Agreement& how = context_.ranks.plan.agreement;
@@ -181,12 +189,46 @@ class Run {
   void make_steps(int64_t first) {
     StepMeter meter(measured(), trainer_);
     for (int64_t step = first; works() || step < config_.train.steps; ++step) {
-      const StepResult done = make_step(step, meter);
+      StepResult done;
+      try {
+        done = make_step(step, meter);
+      } catch (const BadNumbers& bad) {
+        if (!bad_steps_.rewinds_after(bad.kind())) throw;
+        if (!bad_steps_.may_rewind())
+          throw_error("{}. The run rewound to step {} train.max_rewinds = {} times before", bad.what(),
+                      bad_steps_.rewind_to(), config_.train.max_rewinds);
+        step = rewind(step, bad.what()) - 1;
+        continue;
+      }
       if (step == first) tell_continuation(first);
-      if (done.skipped && leads()) observer_.skipped(step + 1, skip_note(step + 1));
+      if (done.skipped && leads()) observer_.skipped(step + 1, skip_note(step + 1, done));
       report_lost_workers();
       if (works() ? run_is_over(done) : ends_after(step + 1)) return;
     }
+  }
+
+  // `steps` are done. Returns how many are now. The loader stays where it is, so that the batches since the
+  // checkpoint are left out.
+  int64_t rewind(int64_t steps, const std::string& why) {
+    saving_.finish(steps);  // what is being written may be what is rewound to
+    const int64_t to = bad_steps_.rewind_to();
+    held_out_ = new_held_out_record();
+    if (to > 0) {
+      const std::string path = (std::filesystem::path(checkpoints_.path()) / checkpoint_name(to)).string();
+      const LoadedCheckpoint found = open_checkpoint(path, savers());
+      bad_steps_.rewound(found.state.extra, path);
+      take_states(found);
+    } else {
+      bad_steps_.rewound("{}", folder_);
+      begin_anew();
+    }
+    rank_log_.reset();
+    if (!leads()) return to;
+    metrics_.emplace(folder_, to, rate_name());
+    observer_.rewound(
+        to, fmt::format("rewinds from step {} to step {} and leaves out the batches between: {}", steps + 1,
+                        to, why));
+    return to;
   }
 
   void tell_continuation(int64_t first) {
@@ -220,13 +262,26 @@ class Run {
     if (works()) trainer_.executor().tell(kAsked, stop_.asked() ? 1 : 0);
     const double rate = learning_rate(config_.optim, config_.lr_schedule, config_.train.batch,
                                       config_.train.steps, std::min(step, config_.train.steps - 1));
+    trainer_.loss_limit = bad_steps_.loss_limit();
     const StepResult done = steps_->step(batch, step, rate, batches_ahead());
+    bad_steps_.add(done);
     result_.steps = step + 1;
     result_.loss = done.loss;
     if (Trace* trace = context_.ranks.trace)
       trace->add({.name = fmt::format("step {}", step + 1), .begin = traced_from, .end = trace->now()});
-    log(meter.end(step + 1, done, rate, samples_seen(), arrivals(), leads() ? observer_.peak_flops() : 0));
+    StepMetrics line =
+        meter.end(step + 1, done, rate, samples_seen(), arrivals(), leads() ? observer_.peak_flops() : 0);
+    line.bad = done.bad;
+    line.rewinds = bad_steps_.rewinds_so_far();
+    if (done.numbers) line.numbers = of_all_ranks(*done.numbers);
+    log(line);
     return done;
+  }
+  NumericMetrics of_all_ranks(StepNumbers numbers) {
+    for (NumberCounts& counts : numbers)
+      agree(context_.ranks.communicator, alike_.plan.mesh, std::span(counts.of),
+            Communicator::Reduction::kSum);
+    return {precision_of(config_.train), trainer_.loss_scale, numbers};
   }
 
   void log(const StepMetrics& line) {
@@ -261,15 +316,18 @@ class Run {
     bool best = false;  // so far
     saving_.poll(steps);
     const bool regroups = stopping && reason == StopReason::kRegroup;
+    const auto begins_checkpoint = [&] { return best || saving_.is_due(steps); };
     if ((due(steps, config_.train.eval_every) || last) && (!stopping || regroups)) best = validate_now(steps);
     const bool early = !last && (!stopping || regroups) && held_out_.out_of_patience();
     if (early && mixes()) mixing_ends(steps, /*last=*/false, StopReason::kTimeIsUp);
-    if (regroups && !early && !best && !saving_.is_due(steps) && copy_in_memory(steps)) {
+    // Also where the run happens to stop here: it rewinds to the same steps however often it is stopped.
+    if (begins_checkpoint()) bad_steps_.saves(steps);
+    if (regroups && !early && !begins_checkpoint() && copy_in_memory(steps)) {
       saving_.finish(steps);
     } else if (last || stopping || early) {
       saving_.save(ended_with_ > 0 ? ended_with_ : steps);
       if (serves()) let_workers_go(stopping ? ArrivalDriver::Why::kStopped : ArrivalDriver::Why::kThrough);
-    } else if (best || saving_.is_due(steps)) {
+    } else if (begins_checkpoint()) {
       saving_.try_to_save(steps);
     } else if (due(steps, config_.train.compare_every)) {
       compare_replicas(steps);
@@ -356,7 +414,12 @@ class Run {
     const Program program = step_program(model_, config_.train, config_.optim, step_shape(), *device_, dense);
     return bytes_sent_in_step(program);
   }
-  std::string skip_note(int64_t step) const {
+  std::string skip_note(int64_t step, const StepResult& done) const {
+    if (done.bad == StepResult::Bad::kLoss)
+      return fmt::format("step {}: the loss is {}; skipped", step, done.loss);
+    if (done.bad == StepResult::Bad::kSpike)
+      return fmt::format("step {}: the loss, {:.6g}, is a spike, above {:.6g}; skipped", step, done.loss,
+                         trainer_.loss_limit);
     return fmt::format("step {}: the gradient is not finite; skipped{}", step,
                        precision_of(config_.train) == DType::f16
                            ? fmt::format(", loss scale now {}", trainer_.loss_scale)
@@ -382,8 +445,7 @@ class Run {
     } else if (config_.run.resume == "always") {
       throw_error("run.resume is 'always', but {} holds no checkpoint", checkpoints_.path());
     } else {
-      trainer_.initialise(static_cast<uint64_t>(config_.train.seed));
-      start_from_weights();
+      begin_anew();
     }
     if (config_.run.resume == "never" && leads()) {
       if (const std::string earlier = set_aside(folder_); !earlier.empty())
@@ -420,17 +482,28 @@ class Run {
       }
       note(fmt::format("since {}, resumed by force: {}", found.path, text));
     }
-    if (const std::string lost = restore(trainer_, found, [&] { read_starting_weights(); }); !lost.empty())
-      note(lost);
+    bad_steps_.restore(found.state.extra, found.state.step, found.path);
+    take_states(found);
     loader_.seek(found.state.data);
-    held_out_.restore(found.state.extra, found.path);
-    const std::vector<int64_t> there = checkpoints_.steps();
-    if (held_out_.best() && std::ranges::find(there, held_out_.best()->step) == there.end())
-      held_out_.forget_best();
     saving_.resumed_from(found.path);
     note(fmt::format("resumes from {} (step {})", found.path, found.state.step));
   }
 
+  // All that the checkpoint has but the position in the data.
+  void take_states(const LoadedCheckpoint& found) {
+    if (const std::string lost = restore(trainer_, found, [&] { read_starting_weights(); }); !lost.empty())
+      note(lost);
+    trainer_.skipped_in_a_row = bad_steps_.skipped_in_a_row;
+    held_out_.restore(found.state.extra, found.path);
+    const std::vector<int64_t> there = checkpoints_.steps();
+    if (held_out_.best() && std::ranges::find(there, held_out_.best()->step) == there.end())
+      held_out_.forget_best();
+  }
+
+  void begin_anew() {
+    trainer_.initialise(static_cast<uint64_t>(config_.train.seed));
+    start_from_weights();
+  }
   // train.init_from, over the starting values.
   void start_from_weights() {
     if (config_.train.init_from.empty()) return;
@@ -483,6 +556,12 @@ class Run {
   // Ranks that go by arrivals do not meet after every step, so none can say how far it is.
   Saving::Mode saving_mode() const {
     const bool meet = !goes_by_arrivals(context_.ranks.plan.agreement, context_.ranks.rank);
+    if (config_.run.checkpoint_every == RunOptions::kAutomaticInterval &&
+        (context_.ranks.plan.agreement.servers() || !context_.ranks.plan.agreement.is_in_step()))
+      throw_error(
+          "run.checkpoint_every is auto, but under the exchange {} ranks go at their own pace and can not agree "
+          "on an interval; give a number of steps",
+          context_.ranks.plan.agreement.method());
     return config_.run.save_in_background && meet ? Saving::Mode::kInBackground
                                                   : Saving::Mode::kTrainingWaits;
   }
@@ -496,7 +575,8 @@ class Run {
                 [this](const NotSaved& error, int64_t next) {
                   note(fmt::format("warning: {}. Tried again after step {}", error.what(), next));
                   if (!leads() && error.failed() == NotSaved::Where::kHere) observer_.warn_here(error.what());
-                }};
+                },
+            .interval = [this](const std::string& line) { note(line); }};
   }
   TrainState state_after(int64_t step) {
     log_arrivals();
@@ -505,6 +585,8 @@ class Run {
     state.seed = static_cast<uint64_t>(config_.train.seed);
     state.data = loader_.position();
     for (const Fact& fact : facts_) state.made_with[fact.name] = fact.value;
+    bad_steps_.skipped_in_a_row = trainer_.skipped_in_a_row;
+    state.extra = bad_steps_.added_to(state.extra);
     return state;
   }
 
@@ -532,6 +614,7 @@ class Run {
   Model model_;
   Facts facts_;
   HeldOutRecord held_out_;
+  BadSteps bad_steps_;
   std::unique_ptr<Device> device_;
   const StepHalf half_;  // that this rank makes
   RankOptions alike_;

@@ -95,8 +95,10 @@ class RunObserver {
   virtual void stepped(const StepMetrics& /*step*/) {}
   virtual void validated(const ValidationMetrics& /*validation*/) {}
   virtual void saved(const std::string& /*checkpoint*/) {}
-  // The gradient of a step was not finite; `line` says so to people.
+  // A step had bad numbers and changed nothing; `line` says so to people.
   virtual void skipped(int64_t /*step*/, const std::string& line) { note(line); }
+  // A step had bad numbers, and the run goes on from the checkpoint of `step`, or from its start.
+  virtual void rewound(int64_t /*step*/, const std::string& line) { note(line); }
   // A rank was lost, and the run continues without it.
   virtual void lost_rank(const std::string& line) { note(line); }
   virtual void continued(const Continuation& /*how*/) {}
@@ -120,6 +122,7 @@ class ForwardingObserver : public RunObserver {
   void validated(const ValidationMetrics& validation) override { next_.validated(validation); }
   void saved(const std::string& checkpoint) override { next_.saved(checkpoint); }
   void skipped(int64_t step, const std::string& line) override { next_.skipped(step, line); }
+  void rewound(int64_t step, const std::string& line) override { next_.rewound(step, line); }
   void lost_rank(const std::string& line) override { next_.lost_rank(line); }
   void continued(const Continuation& how) override { next_.continued(how); }
   void ended(const RunResult& result) override { next_.ended(result); }

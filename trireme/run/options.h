@@ -20,8 +20,10 @@
 namespace trireme {
 
 struct RunOptions {
-  std::string dir;                 // automatic: a new folder in runs/, named by date and time
-  int64_t checkpoint_every = 250;  // steps; 0: only at the end
+  std::string dir;  // automatic: a new folder in runs/, named by date and time
+  static constexpr int64_t kAutomaticInterval = -1;
+  int64_t checkpoint_every = 250;      // steps; 0: only at the end; kAutomaticInterval: checkpoint_interval.h
+  double hours_between_failures = 24;  // of the whole job, for the automatic interval
   bool save_in_background = true;
   int64_t memory_copy_every =
       0;                   // steps; automatic: none, or with --elastic what costs 5 % (memory_copies.h)

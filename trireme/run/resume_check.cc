@@ -18,11 +18,17 @@ constexpr std::string_view kRefused[] = {
     "training data"};
 
 // Of no consequence for the numbers.
-constexpr std::string_view kPassedOver[] = {"run.resume",           "run.keep",
-                                            "run.checkpoint_every", "train.eval_every",
-                                            "train.eval_batches",   "train.compare_every",
-                                            "train.patience",       "train.max_minutes",
-                                            "run.keep_best",        "run.memory_copy_every"};
+constexpr std::string_view kPassedOver[] = {"run.resume",
+                                            "run.keep",
+                                            "run.checkpoint_every",
+                                            "train.eval_every",
+                                            "train.eval_batches",
+                                            "train.compare_every",
+                                            "train.patience",
+                                            "train.max_minutes",
+                                            "run.keep_best",
+                                            "run.memory_copy_every",
+                                            "run.hours_between_failures"};
 
 // Whether weights that checkpoints leave out would be others, or states would be missing or too many.
 bool changes_states(std::string_view name, const std::map<std::string, std::string>& before,

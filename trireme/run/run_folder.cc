@@ -42,6 +42,17 @@ nlohmann::json number(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
 }
 
+constexpr std::string_view kBadNames[] = {"", "gradient", "loss", "spike"};  // by StepResult::Bad
+
+nlohmann::ordered_json numbers_json(const NumericMetrics& numbers) {
+  nlohmann::ordered_json object{{"format", name(numbers.format)}, {"loss_scale", numbers.loss_scale}};
+  for (size_t kind = 0; kind < kTensorKindNames.size(); ++kind) {
+    for (const auto& [share_name, share] : numbers.shares(static_cast<TensorKind>(kind)))
+      object[kTensorKindNames[kind]][share_name] = share;
+  }
+  return object;
+}
+
 }  // namespace
 
 RunFolder::RunFolder(const RunOptions& run) : path_(run.dir) {
@@ -209,6 +220,17 @@ MetricsFile::MetricsFile(const std::string& folder, int64_t step, std::string_vi
   file_.emplace(path);
 }
 
+std::vector<std::pair<std::string_view, double>> NumericMetrics::shares(TensorKind kind) const {
+  using Counts = NumberCounts;
+  const Counts& of = counts[static_cast<size_t>(kind)];
+  return {{"gradients_zero", of.share(Counts::kZeroGradients, Counts::kGradients)},
+          {"gradients_subnormal", of.share(Counts::kSubnormalGradients, Counts::kGradients)},
+          {"gradients_saturated", of.share(Counts::kSaturatedGradients, Counts::kGradients)},
+          {"weights_saturated", of.share(Counts::kSaturatedWeights, Counts::kWeights)},
+          {"updates_lost", of.share(Counts::kLostUpdates, Counts::kUpdates)},
+          {"updates_lost_in_format", of.share(Counts::kLostInFormat, Counts::kUpdates)}};
+}
+
 void MetricsFile::write(const StepMetrics& m) {
   nlohmann::ordered_json object{{"step", m.step},
                                 {"loss", number(m.loss)},
@@ -238,6 +260,9 @@ void MetricsFile::write(const StepMetrics& m) {
   of_layers("expert_dropped", &ExpertUse::dropped);
   of_layers("router_entropy", &ExpertUse::entropy);
   of_layers("balance_loss", &ExpertUse::balance);
+  if (m.bad != StepResult::Bad::kNo) object["skipped"] = kBadNames[static_cast<size_t>(m.bad)];
+  if (m.rewinds > 0) object["rewinds"] = m.rewinds;
+  if (m.numbers) object["numbers"] = numbers_json(*m.numbers);
   if (m.expected) {
     object["predicted_seconds"] = m.expected->seconds;
     object["predicted_bytes"] = m.expected->peak_bytes;

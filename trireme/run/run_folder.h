@@ -28,6 +28,7 @@
 #include "trireme/program/program.h"
 #include "trireme/run/config.h"
 #include "trireme/run/line_file.h"
+#include "trireme/train/trainer.h"
 
 namespace trireme {
 
@@ -86,6 +87,16 @@ struct ExpectedStep {
   size_t peak_bytes = 0;  // of rank 0
 };
 
+// What number formats lost in a step (train/numeric_health.h), of all ranks together.
+struct NumericMetrics {
+  DType format;
+  double loss_scale = 1;
+  StepNumbers counts = {};
+
+  // By the names that they have in metrics.jsonl.
+  std::vector<std::pair<std::string_view, double>> shares(TensorKind kind) const;
+};
+
 struct StepMetrics {
   int64_t step = 0;  // from 1
   double loss = 0, lr = 0, grad_norm = 0;
@@ -106,8 +117,11 @@ struct StepMetrics {
   // many steps weights were behind, and in which order they came (arrival_order.h).
   std::optional<double> staleness_mean = {}, staleness_max = {};
   std::vector<int> arrivals = {};
-  std::optional<double> mfu = {};  // share of the devices' peak that the model's arithmetic uses
-  double time = 0;                 // when the step ended, in seconds since 1970
+  std::optional<double> mfu = {};              // share of the devices' peak that the model's arithmetic uses
+  double time = 0;                             // when the step ended, in seconds since 1970
+  StepResult::Bad bad = StepResult::Bad::kNo;  // why it was skipped
+  int64_t rewinds = 0;                         // so far
+  std::optional<NumericMetrics> numbers = {};
 };
 // What another rank than 0 took in a step, or rank 0 after the last one: as StepMetrics::arrivals.
 struct RankArrivals {

@@ -126,6 +126,12 @@ void RunRecord::skipped(int64_t step, const std::string& line) {
   add_text("skip", step, line);
 }
 
+void RunRecord::rewound(int64_t step, const std::string& line) {
+  ForwardingObserver::rewound(step, line);
+  step_ = step;
+  add_text("rewind", step, line);
+}
+
 void RunRecord::lost_rank(const std::string& line) {
   ForwardingObserver::lost_rank(line);
   add_text("lost_rank", step_, line);
@@ -142,8 +148,8 @@ void RunRecord::continued(const Continuation& how) {
 void RunRecord::ended(const RunResult& result) {
   ForwardingObserver::ended(result);
   if (!events_ || result.end == RunResult::End::kRegroup) return;  // the run goes on
-  events_->add(event_line("end", result.steps,
-                          {{"end", name(result.end)}, {"exit_code", exit_code_of(result.end)}}));
+  events_->add(
+      event_line("end", result.steps, {{"end", name(result.end)}, {"exit_code", exit_code_of(result.end)}}));
 }
 
 void RunRecord::failed(const std::exception& error) {

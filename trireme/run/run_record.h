@@ -25,6 +25,7 @@ class RunRecord final : public ForwardingObserver {
   void stepped(const StepMetrics& step) override;
   void saved(const std::string& checkpoint) override;
   void skipped(int64_t step, const std::string& line) override;
+  void rewound(int64_t step, const std::string& line) override;
   void lost_rank(const std::string& line) override;
   void continued(const Continuation& how) override;
   void ended(const RunResult& result) override;

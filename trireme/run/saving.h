@@ -7,6 +7,8 @@
 #include <string>
 
 #include "trireme/checkpoint/checkpoint.h"
+#include "trireme/run/bad_steps.h"
+#include "trireme/run/checkpoint_interval.h"
 #include "trireme/run/held_out_record.h"
 #include "trireme/run/options.h"
 #include "trireme/train/trainer.h"
@@ -24,13 +26,14 @@ class Saving {
     std::function<TrainState(int64_t step)> state;
     std::function<void(const std::string& path)> saved;
     std::function<void(const NotSaved& error, int64_t next)> failed;
+    std::function<void(const std::string& line)> interval = nullptr;  // an automatic one, found anew
   };
   // All that is given by reference must outlive it.
   Saving(const Config& config, Mode mode, Checkpoints& checkpoints, Trainer& trainer,
-         const RankOptions& ranks, HeldOutRecord& held_out, Events events);
+         const RankOptions& ranks, HeldOutRecord& held_out, BadSteps& bad_steps, Events events);
 
-  // Whether a checkpoint should be written after this step: every run.checkpoint_every steps, and where one
-  // is tried again.
+  // Whether a checkpoint should be written after this step: every run.checkpoint_every steps or as often as
+  // is best, and where one is tried again.
   bool is_due(int64_t step) const;
   // Writes a checkpoint, or begins to in the background. One that can not be written ends nothing, because
   // the run has more to lose than a checkpoint: it is tried again after 1, 2, 4, … steps.
@@ -50,6 +53,8 @@ class Saving {
  private:
   void attempt(int64_t saving, int64_t step, const std::function<void()>& write);
   TrainState state_after(int64_t step);
+  void begin_or_save(int64_t step);
+  bool has_automatic_interval() const;
   int64_t next_save(int64_t step) const;
   void has_saved(const std::string& path);
 
@@ -59,7 +64,9 @@ class Saving {
   Trainer& trainer_;
   const RankOptions& ranks_;
   HeldOutRecord& held_out_;
+  BadSteps& bad_steps_;
   const Events events_;
+  CheckpointInterval interval_;  // with run.checkpoint_every=auto
   std::string newest_;
   int64_t saving_ = 0;                      // the step of the checkpoint that is being written
   int64_t retry_at_ = 0, retry_after_ = 0;  // steps; 0: nothing to try again

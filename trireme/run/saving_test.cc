@@ -39,12 +39,13 @@ class SavingTest : public ::testing::Test {
   Saving& begin(Saving::Mode mode) {
     held_out_.emplace(config_, HeldOutRecord::HeldOut::kSome);
     checkpoints_.emplace(folder_.path(), config_.run.keep);
-    return saving_.emplace(config_, mode, *checkpoints_, *trainer_, ranks_, *held_out_,
+    return saving_.emplace(config_, mode, *checkpoints_, *trainer_, ranks_, *held_out_, bad_steps_,
                            Saving::Events{[](int64_t) { return TrainState(); },
                                           [this](const std::string& path) {
                                             saved_.push_back(std::filesystem::path(path).filename());
                                           },
-                                          [this](const NotSaved&, int64_t next) { next_.push_back(next); }});
+                                          [this](const NotSaved&, int64_t next) { next_.push_back(next); },
+                                          [this](const std::string& line) { intervals_.push_back(line); }});
   }
   // As the run does after each step. Returns the step in which the checkpoint in the background was settled.
   int64_t poll_until_settled(int64_t step) {
@@ -67,9 +68,11 @@ class SavingTest : public ::testing::Test {
   const std::unique_ptr<Device> device_ = make_cpu_device(1);
   std::optional<Trainer> trainer_;
   std::optional<HeldOutRecord> held_out_;
+  BadSteps bad_steps_{TrainOptions()};
   std::optional<Checkpoints> checkpoints_;
   std::vector<std::string> saved_;
   std::vector<int64_t> next_;  // steps after which a checkpoint that failed is tried again
+  std::vector<std::string> intervals_;
   std::optional<Saving> saving_;
 };
 
@@ -80,6 +83,20 @@ TEST_F(SavingTest, IsDueAsOftenAsTheSettingsSay) {
   EXPECT_TRUE(saving.is_due(40));
   config_.run.checkpoint_every = 0;  // only at the end
   EXPECT_FALSE(saving.is_due(20));
+}
+
+TEST_F(SavingTest, FindsAnIntervalWhereNobodySaidOne) {
+  config_.run.checkpoint_every = RunOptions::kAutomaticInterval;
+  config_.run.hours_between_failures = 1e6;  // so many steps between that this run has none of them
+  Saving& saving = begin(Saving::Mode::kTrainingWaits);
+  int64_t step = 1;
+  for (saving.poll(step); !saving.is_due(step); saving.poll(++step)) ASSERT_LT(step, 50);
+  EXPECT_EQ(step, 1 + CheckpointInterval::kFirst);
+  saving.try_to_save(step);
+  ASSERT_EQ(intervals_.size(), 1u);
+  EXPECT_THAT(intervals_[0], ::testing::HasSubstr("a failure every 1e+06 h"));
+  EXPECT_FALSE(saving.is_due(step + 10));
+  EXPECT_TRUE(saving.is_due(1000000000 + step));
 }
 
 TEST_F(SavingTest, WritesTheStepAndTheBestSoFar) {

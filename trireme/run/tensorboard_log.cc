@@ -93,12 +93,21 @@ void TensorBoardLog::stepped(const StepMetrics& step) {
   add_if("exchange/waiting_share", step.waiting_share);
   add_if("exchange/staleness_mean", step.staleness_mean);
   add_if("exchange/staleness_max", step.staleness_max);
+  for (size_t kind = 0; step.numbers && kind < kTensorKindNames.size(); ++kind) {
+    for (const auto& [name, value] : step.numbers->shares(static_cast<TensorKind>(kind)))
+      scalars.push_back({fmt::format("numbers/{}/{}", kTensorKindNames[kind], name), value});
+  }
   for (const ExpertUse& use : step.experts) {
     scalars.push_back({fmt::format("experts/{}/max_load", use.layer), use.max_load});
     scalars.push_back({fmt::format("experts/{}/dropped", use.layer), use.dropped});
     scalars.push_back({fmt::format("experts/{}/entropy", use.layer), use.entropy});
   }
   add(tensorboard::scalars_record(step.time, step.step, scalars));
+}
+
+void TensorBoardLog::rewound(int64_t step, const std::string& line) {
+  ForwardingObserver::rewound(step, line);
+  add(tensorboard::restart_record(wall_seconds(), step + 1));
 }
 
 void TensorBoardLog::validated(const ValidationMetrics& validation) {

@@ -16,6 +16,7 @@ class TensorBoardLog final : public ForwardingObserver {
 
   void started(const RunStart& run) override;
   void stepped(const StepMetrics& step) override;
+  void rewound(int64_t step, const std::string& line) override;
   void validated(const ValidationMetrics& validation) override;
   void sampled(const std::string& text) override;
   void ended(const RunResult& result) override;

@@ -29,21 +29,34 @@ struct TrainOptions {
   bool noise_scale = false;  // measure the critical batch (critical_batch.h)
   double ema = 0.0;          // decay of averages of the weights; 0: none are kept
   double label_smoothing = 0.0;
-  int64_t max_skipped = 10;     // steps in a row; f16 goes on for as long as its loss scale can be lowered
-  int64_t log_every = 1;        // steps
-  int64_t eval_every = 250;     // steps; 0: only at the end
-  int64_t eval_batches = 10;    // of `batch` held-out samples, at each validation
+  int64_t max_skipped = 10;  // steps in a row; f16 goes on for as long as its loss scale can be lowered
+  // What becomes of a step with bad numbers (run/bad_steps.h): stop, skip or rewind; of a spike also none.
+  std::string on_nan = "stop";
+  std::string on_spike = "none";
+  double spike_deviations = 6;  // of the losses of the window, above their mean
+  int64_t spike_window = 50;    // good steps
+  int64_t max_rewinds = 3;      // to the same checkpoint
+  int64_t numbers_every = 0;  // steps between counts of what number formats lose (numeric_health.h); 0: never
+  int64_t log_every = 1;      // steps
+  int64_t eval_every = 250;   // steps; 0: only at the end
+  int64_t eval_batches = 10;  // of `batch` held-out samples, at each validation
   int64_t compare_every = 100;  // steps between comparisons of replicas (replica_check.h)
   int64_t patience = 0;         // evaluations without a lower held-out loss, then the run ends; 0: never
   double max_minutes = 0;       // then the run saves and ends; 0: no limit
 };
+
+// Whether an update asks for the loss of its step before it changes anything.
+inline bool watches_losses(const TrainOptions& train) {
+  return train.on_nan != "stop" || train.on_spike != "none";
+}
 
 // What the update reads of them.
 inline UpdateOptions update_options(const TrainOptions& train) {
   return {.clip_norm = train.clip_norm,
           .ema = train.ema,
           .noise_scale = train.noise_scale,
-          .gradient_precision = train.gradient_precision};
+          .gradient_precision = train.gradient_precision,
+          .watches_losses = watches_losses(train)};
 }
 
 }  // namespace trireme

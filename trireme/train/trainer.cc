@@ -13,6 +13,7 @@
 #include "trireme/optim/update.h"
 #include "trireme/plan/agreement.h"
 #include "trireme/plan/clients.h"
+#include "trireme/train/bad_numbers.h"
 #include "trireme/train/state_reach.h"
 #include "trireme/train/step_programs.h"
 
@@ -90,7 +91,13 @@ Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& sh
     throw_error(
         "train.shards adds up in pairs, and this communicator does not; make it with "
         "axis_algorithms(plan, train), or use train.shards=0");
-  if (half_) loss_scale = kFirstMeanScale / targets_of(shape_);
+  begin_loss_scale();
+  if (train.numbers_every > 0) health_.emplace(executor_, precision_of(train));
+}
+
+void Trainer::begin_loss_scale() {
+  loss_scale = half_ ? kFirstMeanScale / targets_of(shape_) : 1;
+  scale_age = 0;
 }
 
 void Trainer::run_list(const ActionList& list) {
@@ -268,7 +275,7 @@ void Trainer::make_gradients(std::span<const Runner::Turn> turns, int64_t first,
     if (ranks_.communicator || !segment.graph.has_output("loss")) return;
     if (next && !segment.takes(Role::kStash)) load_ahead(turn.segment, *next);
     const float loss = executor_.scalar_output(turn.segment, "loss");
-    if (std::isfinite(loss)) return;
+    if (std::isfinite(loss) || train_.on_nan == "skip") return;
     ahead_ = {};
     load_rows(turn.segment, step_list_, turn.action->microbatch - first, batch);  // to be looked at again
     explain_bad_loss({&turn, 1}, loss, step);
@@ -306,6 +313,8 @@ StepResult Trainer::update_alone(int64_t step, double rate, int64_t slot) {
     set_scalar(executor_, turn.segment, "lr", rate);
     set_scalar(executor_, turn.segment, "step", static_cast<double>(step + 1));
     set_scalar(executor_, turn.segment, "loss_scale", loss_scale);
+    if (program().segments[turn.segment].graph.has_input("loss_limit"))
+      set_scalar(executor_, turn.segment, "loss_limit", loss_limit);
   };
   const auto after = [&](const Runner::Turn& turn) {
     if (program().segments[turn.segment].graph.outputs.empty()) return;  // the last part has them
@@ -328,20 +337,50 @@ StepResult Trainer::update_alone(int64_t step, double rate, int64_t slot) {
     }
   };
   runner_.run(runner_.update_turns(step + 1), before, after, first_slot(step) + slot);
-  // Such a step was skipped: its gradient is not finite either.
-  if (!std::isfinite(result.loss)) explain_bad_loss(runner_.gradient_turns(), result.loss, step);
-  const bool bad_gradient = result.skipped && count > 0;
-  bad_gradients_ = bad_gradient ? bad_gradients_ + 1 : 0;
-  if (half_) {
-    adapt_loss_scale(bad_gradient, step);
-  } else if (bad_gradients_ > train_.max_skipped) {
-    throw_error(
-        "the gradient is not finite at step {}, though the loss, {}, is; {}. Such steps in a row: {}, of "
-        "which train.max_skipped = {} may be skipped. Weights are as they were. A lower optim.lr or more "
-        "lr_schedule.warmup_steps usually help, from a checkpoint before the trouble",
-        step + 1, result.loss, first_bad_gradient(), bad_gradients_, train_.max_skipped);
-  }
+  result.bad = badness_of(result, count);
+  follow_bad_steps(result, step);
   return result;
+}
+
+StepResult::Bad Trainer::badness_of(const StepResult& done, double count) const {
+  // Such a step was skipped: its gradient is not finite either, or the update asked for the loss.
+  if (!std::isfinite(done.loss)) return StepResult::Bad::kLoss;
+  if (!done.skipped || count == 0) return StepResult::Bad::kNo;
+  return done.loss > loss_limit ? StepResult::Bad::kSpike : StepResult::Bad::kGradient;
+}
+
+// Skips what may be skipped, and throws where that has an end.
+void Trainer::follow_bad_steps(const StepResult& done, int64_t step) {
+  using Bad = StepResult::Bad;
+  if (done.bad == Bad::kLoss && train_.on_nan != "skip")
+    explain_bad_loss(runner_.gradient_turns(), done.loss, step);
+  if (done.bad == Bad::kSpike && train_.on_spike != "skip") throw_spike(done.loss, step);
+  const bool overflows = half_ && done.bad == Bad::kGradient;  // has an end of its own
+  if (half_ && (done.bad == Bad::kNo || overflows)) adapt_loss_scale(overflows, step);
+  skipped_in_a_row = done.bad == Bad::kNo || overflows ? 0 : skipped_in_a_row + 1;
+  if (skipped_in_a_row <= train_.max_skipped) return;
+  if (done.bad == Bad::kLoss) explain_bad_loss(runner_.gradient_turns(), done.loss, step);
+  if (done.bad == Bad::kSpike) throw_spike(done.loss, step);
+  throw BadNumbers(
+      BadNumbers::Kind::kNotFinite,
+      fmt::format(
+          "the gradient is not finite at step {}, though the loss, {}, is; {}. Such steps in a row: {}, of "
+          "which train.max_skipped = {} may be skipped. Weights are as they were. A lower optim.lr or more "
+          "lr_schedule.warmup_steps usually help, from a checkpoint before the trouble",
+          step + 1, done.loss, first_bad_gradient(), skipped_in_a_row, train_.max_skipped));
+}
+
+void Trainer::throw_spike(double loss, int64_t step) const {
+  throw BadNumbers(
+      BadNumbers::Kind::kSpike,
+      fmt::format(
+          "the loss is {:.6g} at step {}, a spike: it is above {:.6g}, which is {:g} standard deviations above "
+          "the mean of the last {} good steps{}. Weights are as they were before this step. A lower optim.lr or "
+          "train.clip_norm usually help; if the loss is as it should be, raise train.spike_deviations",
+          loss, step + 1, loss_limit, train_.spike_deviations, train_.spike_window,
+          skipped_in_a_row > train_.max_skipped
+              ? fmt::format("; train.max_skipped = {} steps in a row were skipped", train_.max_skipped)
+              : ""));
 }
 
 void Trainer::adapt_loss_scale(bool overflow, int64_t step) {
@@ -350,10 +389,12 @@ void Trainer::adapt_loss_scale(bool overflow, int64_t step) {
   if (overflow) {
     // Nothing would ever change again.
     if (loss_scale <= kSmallestMeanScale / targets) {
-      throw_error(
-          "the gradient overflows f16 at step {} even with the smallest loss scale, {}; {}. Weights are as "
-          "they were. A lower optim.lr or train.precision=bf16 usually help",
-          step + 1, loss_scale, first_bad_gradient());
+      throw BadNumbers(
+          BadNumbers::Kind::kNotFinite,
+          fmt::format(
+              "the gradient overflows f16 at step {} even with the smallest loss scale, {}; {}. Weights are "
+              "as they were. A lower optim.lr or train.precision=bf16 usually help",
+              step + 1, loss_scale, first_bad_gradient()));
     }
     loss_scale = std::max(kSmallestMeanScale / targets, loss_scale / 2);
   }
@@ -378,16 +419,22 @@ std::string Trainer::first_bad_gradient() {
 }
 
 void Trainer::explain_bad_loss(std::span<const Runner::Turn> turns, double loss, int64_t step) {
-  // A segment alone can be run again, but a stage of a pipeline needs the others for it.
+  // A segment alone can be run again, but a stage of a pipeline needs the others for it. And ranks stop at
+  // ops of their own, some before a collective and some behind it: after that they can only end.
   const Runner::Turn& turn = turns.front();
   const bool whole = turn.runs() && program().segments[turn.segment].takes(Role::kBatch) &&
                      !program().segments[turn.segment].takes(Role::kStash);
-  const std::string where = whole ? executor_.find_non_finite(turn.segment) : "";
-  throw_error(
-      "the loss is {} at step {}; {}. Weights are as they were before this step. A lower optim.lr, more "
-      "lr_schedule.warmup_steps or train.clip_norm usually help",
-      loss, step + 1,
-      where.empty() ? "no single op makes it" : "the first op that makes a non-finite number: " + where);
+  const bool looks = whole && (!ranks_.communicator || train_.on_nan != "rewind");
+  const std::string where = looks ? executor_.find_non_finite(turn.segment) : "";
+  throw BadNumbers(
+      BadNumbers::Kind::kNotFinite,
+      fmt::format(
+          "the loss is {} at step {}{}. Weights are as they were before this step. A lower optim.lr, more "
+          "lr_schedule.warmup_steps or train.clip_norm usually help",
+          loss, step + 1,
+          !looks          ? ""
+          : where.empty() ? "; no single op makes it"
+                          : "; the first op that makes a non-finite number: " + where));
 }
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,18 +19,27 @@
 #include "trireme/train/batch_check.h"
 #include "trireme/train/counted_targets.h"
 #include "trireme/train/critical_batch.h"
+#include "trireme/train/numeric_health.h"
 #include "trireme/train/options.h"
 #include "trireme/train/step.h"
 
 namespace trireme {
 
 struct StepResult {
-  double loss = 0;          // mean over counted targets
-  double norm = 0;          // of the gradient, before clipping
-  bool skipped = false;     // the gradient was not finite, or no target counted; nothing changed
+  double loss = 0;       // mean over counted targets
+  double norm = 0;       // of the gradient, before clipping
+  bool skipped = false;  // for one of the reasons below, or no target counted; nothing changed
+  enum class Bad {
+    kNo,
+    kGradient,
+    kLoss,
+    kSpike
+  } bad = Bad::kNo;         // not finite; or above Trainer::loss_limit
   GradientSquares squares;  // with train.noise_scale
   // Of each layer with experts, `balance` as a mean over counted targets.
   std::vector<ExpertUse> experts = {};
+  // Of this rank, after every train.numbers_every steps that were not skipped.
+  std::optional<StepNumbers> numbers = {};
   std::optional<double> residual_norm =
       {};  // of what this rank's exchange has not sent yet, where it keeps that
   // Of a server's step: by how many updates the weights that gradients were of were behind; and of one at a
@@ -80,17 +90,22 @@ class Trainer {
   void initialise(uint64_t seed);
 
   // One step on a batch of shape.rows * accumulate rows, of which this rank is given at least own_rows().
-  // `step` counts from 0, `rate` is the learning rate. Throws an Error that names the first op that made a
+  // `step` counts from 0, `rate` is the learning rate. Throws BadNumbers that names the first op that made a
   // non-finite number when the loss is not finite, and one that names the first gradient when more than
   // train.max_skipped steps in a row had a gradient that is not finite (f16: when the loss scale cannot be
-  // lowered). Either way all states are as before the step.
+  // lowered). Either way all states are as before the step. With train.on_nan=skip it counts a loss that is
+  // not finite as such a gradient, and with train.on_spike also one that is above loss_limit.
   // `ahead`: the batches that the next calls will be given, where they are known; what takes long to move
   // goes to the device while this step computes. An asynchronous pipeline begins with them in this step, and
   // needs steps_ahead() of them. It is filled by the first step, and by one that does not follow the last.
   StepResult step(Batch& batch, int64_t step, double rate, std::span<Batch* const> ahead = {}) {
     fill(batch, step, ahead);
     make_gradients(runner_.gradient_turns(), 0, batch, step, ahead);
-    return update(step, rate);
+    const bool counts = health_ && (step + 1) % train_.numbers_every == 0;
+    if (counts) health_->see_gradients();
+    StepResult result = update(step, rate);
+    if (counts && !result.skipped) result.numbers = health_->see_update();
+    return result;
   }
   int64_t steps_ahead() const;
   // Its two halves, for callers that look at gradients in between: one leaves them in states, the other takes
@@ -151,6 +166,10 @@ class Trainer {
   // f16: the factor on the loss, halved after an overflow and doubled after many good steps.
   double loss_scale = 1;
   int64_t scale_age = 0;
+  // With train.on_spike: the mean loss above which a step is a spike. By default none is.
+  static constexpr double kNoLossLimit = std::numeric_limits<float>::max();
+  double loss_limit = kNoLossLimit;
+  int64_t skipped_in_a_row = 0;  // steps with bad numbers
 
   int64_t parameter_count() const { return program().parameters; }
   const Program& program() const { return executor_.program(); }
@@ -177,8 +196,12 @@ class Trainer {
   void load_rows(int segment, const ActionList& list, int64_t microbatch, Batch& batch);
   void load_ahead(int segment, Batch& next);
   double count_correct(int segment, int64_t microbatch, Batch& batch, const OnRow& on_row);
+  void begin_loss_scale();
   void adapt_loss_scale(bool overflow, int64_t step);
   [[noreturn]] void explain_bad_loss(std::span<const Runner::Turn> turns, double loss, int64_t step);
+  StepResult::Bad badness_of(const StepResult& done, double count) const;
+  void follow_bad_steps(const StepResult& done, int64_t step);
+  [[noreturn]] void throw_spike(double loss, int64_t step) const;
   bool computes_rows(int segment) const;
   std::string first_bad_gradient();
 
@@ -189,10 +212,10 @@ class Trainer {
   Executor executor_;
   Runner runner_;
   BatchCheck batch_check_;
+  std::optional<NumericHealth> health_;             // with train.numbers_every
   const ActionList &step_list_, &evaluation_list_;  // of the program
   const ActionList* fill_list_;                     // null: the pipeline, if any, is empty between steps
   int64_t filled_for_ = -1;                         // the step that may come next
-  int64_t bad_gradients_ = 0;                       // steps in a row
   std::vector<float> logits_;
   std::optional<CountedTargets> counted_targets_;
   // What the device has already of the batch that is to come.

@@ -36,6 +36,8 @@ void initialise_states(Executor& executor, uint64_t seed) {
 
 void Trainer::initialise(uint64_t seed) {
   initialise_states(executor_, seed);
+  begin_loss_scale();
+  skipped_in_a_row = 0;
   begin_from_weights();
 }
 

@@ -15,6 +15,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
 #include "trireme/comm/collective/call.h"
+#include "trireme/comm/engine/flight_record.h"
 #include "trireme/comm/transport/ticks.h"
 
 namespace trireme::comm {
@@ -169,15 +170,24 @@ std::string_view state_text(State state) {
   return "unknown";
 }
 
-std::string row_text(const Row& row, const Progress& progress, uint64_t now, const TickRate& rate) {
-  const double ago = row.started_ticks < now ? rate.seconds(now - row.started_ticks) : 0;
-  const std::string took = row.state == kRunning
-                               ? "-"
-                               : fmt::format("{:.6f} s", rate.seconds(row.ended_ticks - row.started_ticks));
-  std::string text =
-      fmt::format("{:>4}  {:<12} {:>8}  {:<52} {:>10}  {:<7} {:>9.3f} s ago {:>14}", row.rank, progress.name,
-                  row.sequence, to_text(row.call), format_bytes(row.bytes), state_text(row.state), ago, took);
-  return text;
+FlightEntry entry_of(const Row& row, const Progress& progress, uint64_t now, const TickRate& rate) {
+  const double took = row.state == kRunning ? 0 : rate.seconds(row.ended_ticks - row.started_ticks);
+  return {.rank = row.rank,
+          .group = progress.name,
+          .number = row.sequence,
+          .call = to_text(row.call),
+          .bytes = row.bytes,
+          .state = std::string(state_text(row.state)),
+          .ago_seconds = row.started_ticks < now ? rate.seconds(now - row.started_ticks) : 0,
+          .seconds = took,
+          .others_at = {}};
+}
+
+std::string row_text(const FlightEntry& entry) {
+  const std::string took = entry.state == state_text(kRunning) ? "-" : fmt::format("{:.6f} s", entry.seconds);
+  return fmt::format("{:>4}  {:<12} {:>8}  {:<52} {:>10}  {:<7} {:>9.3f} s ago {:>14}", entry.rank,
+                     entry.group, entry.number, entry.call, format_bytes(entry.bytes), entry.state,
+                     entry.ago_seconds, took);
 }
 
 bool is_last_of_group(const Row& row, const Progress& progress) {
@@ -267,37 +277,54 @@ bool Recorder::any_started() const {
 }
 
 std::string Recorder::table(int rows, const std::map<int, std::string>& dead) const {
+  return table_of(flight_record(memory_, ranks_, dead), rows);
+}
+
+FlightRecord flight_record(std::span<std::byte> memory, int ranks, const std::map<int, std::string>& dead) {
   const TickRate rate;
   const uint64_t now = read_ticks();
-  const std::map<uint32_t, Progress> groups = progress_of_groups(memory_, ranks_);
-  std::string text = fmt::format("{:>4}  {:<12} {:>8}  {:<52} {:>10}  {:<7} {:>15} {:>14}\n", "rank", "group",
-                                 "number", "call", "size", "state", "started", "took");
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const std::vector<Row> last = last_rows(*block_of(memory_, rank), rank, static_cast<uint64_t>(rows));
-    const auto death = dead.find(rank);
-    for (const Row& row : last) {
+  const std::map<uint32_t, Progress> groups = progress_of_groups(memory, ranks);
+  FlightRecord record{.ranks = ranks, .entries = {}, .ends = dead, .behind = {}};
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const Row& row : last_rows(*block_of(memory, rank), rank, Recorder::kEntries)) {
       // A group that came up since the groups were read has no name yet.
       const auto found = groups.find(row.group);
       const Progress progress = found == groups.end() ? Progress{} : found->second;
-      text += row_text(row, progress, now, rate);
-      if (dead.empty() && is_last_of_group(row, progress) && uint64_t{row.sequence} + 1 < progress.furthest)
-        text += fmt::format("  <- behind: others are at {}", progress.furthest - 1);
-      if (death != dead.end() && row.index == last.back().index)
-        text += fmt::format("  <- {}", death->second);
-      text += "\n";
+      FlightEntry& entry = record.entries.emplace_back(entry_of(row, progress, now, rate));
+      if (is_last_of_group(row, progress) && uint64_t{row.sequence} + 1 < progress.furthest)
+        entry.others_at = progress.furthest - 1;
     }
-    if (last.empty())
-      text += fmt::format("{:>4}  nothing was started{}\n", rank,
-                          death == dead.end() ? "" : fmt::format("  <- {}", death->second));
   }
-  for (const auto& [rank, how] : dead) text += fmt::format("rank {} {}\n", rank, how);
   for (const auto& [group, progress] : groups) {
     for (const auto& [rank, count] : progress.started) {
       const std::string behind = behind_text(count, progress);
       if (!behind.empty() && (dead.empty() || dead.contains(rank)))
-        text += fmt::format("rank {}{}\n", rank, behind);
+        record.behind.push_back(fmt::format("rank {}{}", rank, behind));
     }
   }
+  return record;
+}
+
+std::string table_of(const FlightRecord& record, int rows) {
+  std::string text = fmt::format("{:>4}  {:<12} {:>8}  {:<52} {:>10}  {:<7} {:>15} {:>14}\n", "rank", "group",
+                                 "number", "call", "size", "state", "started", "took");
+  for (int rank = 0; rank < record.ranks; ++rank) {
+    const auto is_of_rank = [&](const FlightEntry& entry) { return entry.rank == rank; };
+    const auto begin = std::ranges::find_if(record.entries, is_of_rank);
+    const auto end = std::find_if_not(begin, record.entries.end(), is_of_rank);
+    const auto death = record.ends.find(rank);
+    const std::string how = death == record.ends.end() ? "" : fmt::format("  <- {}", death->second);
+    if (begin == end) text += fmt::format("{:>4}  nothing was started{}\n", rank, how);
+    for (auto entry = end - std::min<ptrdiff_t>(rows, end - begin); entry != end; ++entry) {
+      text += row_text(*entry);
+      if (record.ends.empty() && entry->others_at)
+        text += fmt::format("  <- behind: others are at {}", *entry->others_at);
+      if (entry + 1 == end) text += how;
+      text += "\n";
+    }
+  }
+  for (const auto& [rank, how] : record.ends) text += fmt::format("rank {} {}\n", rank, how);
+  for (const std::string& sentence : record.behind) text += sentence + "\n";
   return text;
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "trireme/comm/collective/emulated_link.h"
+#include "trireme/comm/engine/flight_record.h"
 #include "trireme/comm/transport/device_links.h"
 
 namespace trireme::comm {
@@ -50,6 +51,8 @@ struct LaunchOptions {
   std::optional<ElasticRanks> elastic;  // of -n, whose number is `most`
   std::string memory;    // the folder of the job's memory (job_memory.h), for ranks that -n starts
   int needed_ranks = 0;  // those from here on may be lost, and the others go on; 0: all are needed
+  // Called by the launcher of -n after a rank was lost or stuck, with the last operations of each.
+  std::function<void(const FlightRecord&)> on_loss = nullptr;
 
   void validate() const;  // throws Error
 };

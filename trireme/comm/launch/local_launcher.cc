@@ -138,8 +138,10 @@ class Ranks {
     }
     say_echo();
     if (!dead_.empty() || killed_late_) {
-      const Recorder reader(recorder_.bytes(), -1, count_);
-      say("the last operations of each rank:\n" + reader.table(/*rows=*/4, dead_));
+      FlightRecord record = flight_record(recorder_.bytes(), count_, dead_);
+      say("the last operations of each rank:\n" + table_of(record, /*rows=*/4));
+      for (const int rank : stuck_) record.ends.try_emplace(rank, "was stuck");
+      if (launch_.on_loss) launch_.on_loss(record);
     }
     return exit_code_;
   }

@@ -35,7 +35,8 @@ struct LocalLaunch {
   int needed_ranks = 0;  // as in LaunchOptions
   int restarts = 0;      // as in LaunchOptions
   std::optional<ElasticRanks> elastic = {};
-  std::string memory = {};  // as in LaunchOptions
+  std::string memory = {};                                     // as in LaunchOptions
+  std::function<void(const FlightRecord&)> on_loss = nullptr;  // as in LaunchOptions
   double timeout_seconds = 120;
   LaunchOptions::Bind bind = LaunchOptions::Bind::processors;
   std::string executable = "/proc/self/exe";
