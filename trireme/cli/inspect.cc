@@ -21,6 +21,7 @@ constexpr Command kInspectParts[] = {
     {"checkpoint", "the tensors in a checkpoint or safetensors file; are its checksums right?",
      inspect_checkpoint},
     {"run", "how a run went: losses, speed, a curve", inspect_run},
+    {"onnx", "what an ONNX file needs; which test cases of ONNX pass", inspect_onnx},
 };
 
 }  // namespace
