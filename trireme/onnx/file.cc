@@ -378,19 +378,22 @@ File parse_model(std::shared_ptr<const std::vector<uint8_t>> bytes, const std::s
   file.path = where;
   file.memory.push_back(bytes);
   WireReader in(*bytes, where);
-  bool has_graph = false;
+  bool has_graph = false, has_opset = false;
   while (in.next()) {
     if (in.field() == 7) {
       read_graph({in.bytes(), where}, file);
       has_graph = true;
     }
-    if (in.field() == 8) read_opset({in.bytes(), where}, file);
+    if (in.field() == 8) {
+      read_opset({in.bytes(), where}, file);
+      has_opset = true;
+    }
     if (in.field() == 25)
       throw_error("{}: it has functions of its own, which are not supported; export with inlined functions",
                   where);
   }
   if (!has_graph) throw_error("{}: there is no graph in it; an ONNX model expected", where);
-  if (file.opset < 1) throw_error("{}: it does not say which ONNX opset it is for", where);
+  if (!has_opset) throw_error("{}: it does not say which ONNX opset it is for", where);
   return file;
 }
 

@@ -67,7 +67,7 @@ struct ValueEntry {
 
 struct File {
   std::string path;  // opens messages
-  int64_t opset = 0;
+  int64_t opset = 0;  // of the standard domain; 0 where the file uses others alone
   std::vector<NodeEntry> nodes;
   std::map<std::string, StoredTensor> initializers;
   std::vector<ValueEntry> inputs, outputs;                          // without initializers among the inputs

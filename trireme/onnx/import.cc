@@ -159,7 +159,7 @@ int Node::dim(int64_t axis, int rank) {
 std::map<std::string, Value> import_graph(const File& file, Emitter& emitter,
                                           const std::map<std::string, Value>& inputs,
                                           const std::vector<std::string>& wanted) {
-  if (file.opset < kOldestOpset || file.opset > kNewestOpset)
+  if (file.opset != 0 && (file.opset < kOldestOpset || file.opset > kNewestOpset))
     throw_error("{}: it is written for opset {}; {} to {} are read. Export it again with opset 17", file.path,
                 file.opset, kOldestOpset, kNewestOpset);
   std::map<std::string, Value> values = inputs;
@@ -182,6 +182,9 @@ std::map<std::string, Value> import_graph(const File& file, Emitter& emitter,
                     fmt::format("{}: there is no such op in Trireme; docs/onnx.md lists those that can be "
                                 "imported. Export the model without it",
                                 described(file, entry)));
+    if (file.opset == 0)
+      throw Refusal(entry.op,
+                    fmt::format("{}: the file does not say which opset it is for", described(file, entry)));
     const std::string scope = scope_of_node(entry);
     try {
       std::vector<Value> given;

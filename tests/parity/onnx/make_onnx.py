@@ -4,13 +4,9 @@ Each model is exported for training (batch statistics kept, nothing folded) with
 plain SGD on batches that are a function of the step (`integers` below; onnx_test.cc has the same function). CASE.json has
 the losses and some elements of each tensor afterwards. Run with Debian's python3-torch and python3-onnx:
 
-    python3 tests/parity/onnx/make_onnx.py [--large FOLDER]
-
-`--large` writes the published sizes of ResNet-50 and MobileNet v2 (and GPT-2 and BERT of two layers) to FOLDER instead,
-which are too large to keep here.
+    python3 tests/parity/onnx/make_onnx.py
 """
 
-import argparse
 import json
 import math
 from pathlib import Path
@@ -212,23 +208,14 @@ class Llama(nn.Module):
         return self.lm_head(self.norm(x))
 
 
-V2 = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
 # Constructor, sample ([channels, height, width] or [seq]), classes or vocabulary, rows.
-SMALL = {
+CASES = {
     "resnet": (lambda: ResNet([1, 1, 1], 4, 10), [3, 32, 32], 10, 4),
     "mobilenet": (lambda: MobileNet(4, [(1, 4, 1, 1), (3, 6, 2, 2)], 16, 10), [3, 16, 16], 10, 4),
     "bert": (lambda: Bert(50, 12, 16, 2, 2), [12], 50, 4),
     "gpt": (lambda: Gpt(50, 12, 16, 2, 2), [12], 50, 4),
     "llama": (lambda: Llama(50, 16, 4, 2, 2), [12], 50, 4),
 }
-LARGE = {
-    "resnet50": (lambda: ResNet([3, 4, 6, 3], 64, 1000), [3, 64, 64], 1000, 4),
-    "mobilenet_v2": (lambda: MobileNet(32, V2, 1280, 1000), [3, 64, 64], 1000, 4),
-    "bert": (lambda: Bert(30522, 64, 768, 12, 2), [64], 30522, 2),
-    "gpt2": (lambda: Gpt(50257, 64, 768, 12, 2), [64], 50257, 2),
-    "llama": (lambda: Llama(32000, 512, 8, 4, 2), [64], 32000, 2),
-}
-
 
 def batch(sample, classes, rows, step):
     if len(sample) == 1:
@@ -273,14 +260,9 @@ def make(folder, name, case):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--large", metavar="FOLDER")
-    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    folder = Path(arguments.large) if arguments.large else Path(__file__).resolve().parent
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, case in (LARGE if arguments.large else SMALL).items():
-        make(folder, name, case)
+    for name, case in CASES.items():
+        make(Path(__file__).resolve().parent, name, case)
 
 
 if __name__ == "__main__":
