@@ -82,7 +82,7 @@ std::vector<std::string> setting_arguments(const py::dict& settings) {
 StepSubject step_subject(const Settings& settings, const ModelRecord* own, const Plan& plan) {
   ResolvedConfig config = resolve_config(without_data(settings.sources), own);
   apply_plan(plan, config);
-  const ModelRecord& record = own ? *own : find_model(config.config.model.family);
+  const ModelRecord record = own ? *own : find_model(config.config.model);
   config.config.model = assumed_model(record, config.config.model);
   const StepShape shape{config.config.train.batch / config.config.train.accumulate,
                         record.usual_sample(config.config.model)};

@@ -24,7 +24,7 @@ parity::Training training_of(const Settings& settings, const Plan& plan, int64_t
   apply_plan(plan, resolved);
   const Config& config = resolved.config;
   const OpenedData opened = data ? data->open() : open_run_data(config, "");
-  const ModelRecord& record = own ? own->record : find_model(config.model.family);
+  const ModelRecord record = own ? own->record : find_model(config.model);
   parity::Training training{
       Model(record, complete_model(record, config, opened)),        config.train, config.optim,
       {config.train.batch / config.train.accumulate, opened.input}, {},           {}};

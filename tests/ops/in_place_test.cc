@@ -16,6 +16,7 @@ const std::map<std::string, Ways>& ways_in_place() {
       {"sqrt", first},
       {"rsqrt", first},
       {"tanh", first},
+      {"erf", first},
       {"sigmoid", first},
       {"relu", first},
       {"gelu", first},

@@ -122,7 +122,7 @@ StepSetup set_up_step(Config config, std::string name, const std::string& image)
   setup.name = std::move(name);
   setup.config = std::move(config);
   ModelOptions& model = setup.config.model;
-  const ModelRecord& record = find_model(model.family);
+  const ModelRecord record = find_model(model);
   setup.tokens = record.input == InputKind::kTokens;
   model = assumed_model(record, std::move(model));
   setup.shape.rows = setup.config.train.batch / setup.config.train.accumulate;

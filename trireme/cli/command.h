@@ -52,6 +52,7 @@ int inspect_collectives(std::span<const std::string> arguments);
 int inspect_schedule(std::span<const std::string> arguments);
 int inspect_checkpoint(std::span<const std::string> arguments);
 int inspect_run(std::span<const std::string> arguments);
+int inspect_onnx(std::span<const std::string> arguments);
 
 // `trireme plan --fit`, which has other arguments than the search.
 bool asks_for_fit(std::span<const std::string> arguments);

@@ -23,6 +23,7 @@ constexpr Command kInspectParts[] = {
     {"numbers", "limits of number formats; rounding, swamping, underflow", inspect_numbers},
     {"run", "how a run went: losses, speed, a curve", inspect_run},
     {"flight", "what each rank did last when one was lost or stuck", inspect_flight},
+    {"onnx", "what an ONNX file needs; which test cases of ONNX pass", inspect_onnx},
 };
 
 }  // namespace

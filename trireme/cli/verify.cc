@@ -45,7 +45,7 @@ Plan plan_of(const std::string& text, int ranks) {
 parity::Training training_of(const Config& config, int64_t steps) {
   const OpenedData data = open_run_data(config, default_text());
   parity::Training training{
-      complete_model(find_model(config.model.family), config, data), config.train, config.optim,
+      complete_model(find_model(config.model), config, data), config.train, config.optim,
       {config.train.batch / config.train.accumulate, data.input},    {},           {}};
   Loader loader(data.train, {.batch = config.train.batch, .seed = static_cast<uint64_t>(config.train.seed)});
   for (int64_t step = 0; step < steps; ++step) {

@@ -13,22 +13,34 @@ constexpr const ModelRecord& (*kModels[])() = {gpt_model,    llama_model,       
 
 }  // namespace
 
+std::vector<std::string> family_names() {
+  std::vector<std::string> names = model_families();
+  names.emplace_back(kOnnxFamily);
+  return names;
+}
+
 std::vector<std::string> model_families() {
   std::vector<std::string> names;
   for (const auto model : kModels) names.push_back(model().family);
   return names;
 }
 
+ModelRecord find_model(const ModelOptions& settings) {
+  return settings.family == kOnnxFamily ? onnx_model(settings.path) : find_model(settings.family);
+}
+
 const ModelRecord& find_model(std::string_view family) {
   for (const auto model : kModels) {
     if (model().family == family) return model();
   }
-  const std::string guess = nearest(family, model_families());
+  if (family == kOnnxFamily)
+    throw_error("the model is an ONNX file, and which one is not known here; give its settings with model.path");
+  const std::string guess = nearest(family, family_names());
   throw_error("there is no model family '{}'{}; there are {}", family,
-              guess.empty() ? "" : fmt::format(" (did you mean '{}'?)", guess), join(model_families(), ", "));
+              guess.empty() ? "" : fmt::format(" (did you mean '{}'?)", guess), join(family_names(), ", "));
 }
 
-Model::Model(const ModelOptions& settings) : record(find_model(settings.family)), options(settings) {}
+Model::Model(const ModelOptions& settings) : record(find_model(settings)), options(settings) {}
 
 Model::Model(ModelRecord own, ModelOptions settings) : record(std::move(own)), options(std::move(settings)) {
   options.family = record.family;

@@ -84,6 +84,14 @@ std::vector<SampleTensor> batch_tensors(const ModelRecord& record, const Shape& 
 // The table of families. Throws an Error with the nearest name when there is no such family.
 const ModelRecord& find_model(std::string_view family);
 std::vector<std::string> model_families();
+// The same for settings, whose model may also be a file. Throws as onnx_model() does.
+ModelRecord find_model(const ModelOptions& settings);
+std::vector<std::string> family_names();  // with those whose models are files
+
+inline constexpr std::string_view kOnnxFamily = "onnx";
+// What an ONNX file computes, as a model: a classifier of images or a language model, as its inputs are.
+// Throws an Error when the file can not be read or is neither. An empty path is left to ModelRecord::problems.
+ModelRecord onnx_model(const std::string& path);
 
 // hidden / heads of a transformer; an Error when heads do not divide it.
 int64_t head_size(const ModelOptions& options);

@@ -166,7 +166,12 @@ ValueId Network::batch_norm(ValueId x, const std::string& name) {
                 bias = parameter(name + ".bias", {c}, Init::zeros());
   const ValueId mean = buffer(name + ".running_mean", {c}, Init::zeros()),
                 var = buffer(name + ".running_var", {c}, Init::ones());
-  Attrs attrs{{"eps", 1e-5}};
+  return batch_norm(x, gain, bias, mean, var);
+}
+
+ValueId Network::batch_norm(ValueId x, ValueId gain, ValueId bias, ValueId mean, ValueId var, double eps,
+                            double momentum) {
+  Attrs attrs{{"eps", eps}};
   if (mode_ != Mode::kTrain) return op("batch_norm_inference", {x, gain, bias, mean, var}, attrs);
   if (shape(x)[0] % norm_groups_.count != 0) {
     throw_error(
@@ -174,6 +179,7 @@ ValueId Network::batch_norm(ValueId x, const std::string& name) {
         "its own, or model.batch_norm_groups); another train.batch is needed",
         shape(x)[0], norm_groups_.count);
   }
+  if (momentum != 0.1) attrs.set("momentum", momentum);
   if (norm_groups_.count > 1) attrs.set("groups", norm_groups_.count);
   if (norm_groups_.averaged > 0) attrs.set("all_groups", norm_groups_.averaged);
   const std::vector<ValueId> results = builder_.node("batch_norm", {x, gain, bias, mean, var}, attrs);
@@ -212,9 +218,9 @@ ValueId Network::max_pool2d(ValueId x, int64_t kernel, int64_t stride, int64_t p
             {{"kernel", pair(kernel)}, {"stride", pair(stride)}, {"padding", pair(padding)}});
 }
 
-ValueId Network::dropout(ValueId x) {
-  if (mode_ != Mode::kTrain || dropout_rate_ == 0) return x;
-  return op("dropout", {x, rng()}, {{"rate", dropout_rate_}, {"stream", next_stream()}});
+ValueId Network::dropout(ValueId x, double rate) {
+  if (mode_ != Mode::kTrain || rate == 0) return x;
+  return op("dropout", {x, rng()}, {{"rate", rate}, {"stream", next_stream()}});
 }
 
 ValueId Network::rng() {

@@ -97,6 +97,9 @@ class Network {
   // `name.{weight,bias,running_mean,running_var}`; batch statistics in training, running ones in evaluation.
   // Rows are normalised in as many groups of neighbours as NormGroups says.
   ValueId batch_norm(ValueId x, const std::string& name);
+  // The same of tensors by any names; `momentum` weighs the statistics of the batch.
+  ValueId batch_norm(ValueId x, ValueId gain, ValueId bias, ValueId mean, ValueId variance, double eps = 1e-5,
+                     double momentum = 0.1);
   // A square kernel with padding (kernel − 1)/2 unless given; `name.weight`, and `name.bias` where asked for.
   struct Conv {
     int64_t filters, kernel, stride = 1, padding = -1;
@@ -104,7 +107,8 @@ class Network {
   };
   ValueId conv2d(ValueId x, const std::string& name, Conv conv);
   ValueId max_pool2d(ValueId x, int64_t kernel, int64_t stride, int64_t padding = 0);
-  ValueId dropout(ValueId x);  // at the network's rate; in training only
+  ValueId dropout(ValueId x) { return dropout(x, dropout_rate_); }  // at the network's rate
+  ValueId dropout(ValueId x, double rate);                          // in training only
   // For ops that draw random numbers: the input that keys them, and a stream of numbers that no other op
   // draws from.
   ValueId rng();

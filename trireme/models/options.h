@@ -34,6 +34,7 @@ struct MoeOptions {
 
 struct ModelOptions {
   std::string family = "gpt";
+  std::string path;  // of the file that the model is; onnx only
   int64_t layers = 4;
   int64_t heads = 4;
   int64_t kv_heads = 0;  // automatic: as many as heads; llama only

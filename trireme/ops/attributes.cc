@@ -17,7 +17,7 @@ struct Known {
 };
 
 constexpr Known kKnown[] = {
-    {"neg exp log sqrt rsqrt tanh sigmoid relu gelu silu add sub mul div select softmax write_at", ""},
+    {"neg exp log sqrt rsqrt tanh erf sigmoid relu gelu silu add sub mul div select softmax write_at", ""},
     {"affine", "scale shift"},
     {"compare", "kind"},
     {"cast", "to"},

@@ -46,6 +46,11 @@ void add_unary(OpTable& table) {
   });
   add_unary(table, "tanh", [](G& g) { return std::vector{g.op("tanh_grad", {g.dy(), g.out(0)})}; });
   add_unary(table, "sigmoid", [](G& g) { return std::vector{g.op("sigmoid_grad", {g.dy(), g.out(0)})}; });
+  add_unary(table, "erf", [](G& g) {  // dx = dy·e^(−x²)·2/√π
+    const ValueId square = g.op("mul", {g.in(0), g.in(0)});
+    const ValueId bell = g.op("exp", {g.op("neg", {square})});
+    return std::vector{g.op("mul", {g.dy(), g.op("affine", {bell}, {{"scale", 1.1283791670955126}})})};
+  });
   add_unary(table, "relu", [](G& g) { return std::vector{g.op("relu_grad", {g.dy(), g.out(0)})}; });
   add_unary(table, "gelu", [](G& g) { return std::vector{g.op("gelu_grad", {g.dy(), g.in(0)})}; });
   add_unary(table, "silu", [](G& g) { return std::vector{g.op("silu_grad", {g.dy(), g.in(0)})}; });

@@ -164,7 +164,7 @@ Value average_of(const Value& parameter) {
               .kind = Value::Kind::kState,
               .role = Role::kOptimizer,
               .attrs = companion_attrs(parameter)};
-  for (const char* how : {"init", "scale"}) {
+  for (const char* how : {"init", "scale", "file", "tensor"}) {
     for (const auto& [name, value] : parameter.attrs.items()) {
       if (name == how) state.attrs.set(name, value);
     }

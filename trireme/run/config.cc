@@ -259,7 +259,7 @@ ResolvedConfig resolve_config(const ConfigSources& sources, const ModelRecord* o
   merge_environment(merge, sources.environment);
   merge_command_line(merge, sources.command_line);
   const std::string& family = resolved.config.model.family;
-  const ModelRecord& model = own && own->family == family ? *own : find_model(family);
+  const ModelRecord model = own && own->family == family ? *own : find_model(resolved.config.model);
   merge.take_defaults(model);
   validate(resolved.config, model);
   return resolved;

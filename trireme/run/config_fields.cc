@@ -30,7 +30,8 @@ Limits fraction(double min = 0) {
 
 std::vector<Field> model_fields(ModelOptions& c) {
   return {
-      Field{"model.family", &c.family, "kind of network"}.one_of(model_families()),
+      Field{"model.family", &c.family, "kind of network"}.one_of(family_names()),
+      {"model.path", &c.path, "the ONNX file that the model is (onnx)"},
       {"model.layers", &c.layers,
        "blocks (resnet: 20, 56, 110 for small images, 18, 34, 50, 101 for large; wide_resnet: 16, 28, 40; "
        "50, 101; vgg: 11, 13, 16, 19; swin: 8 or more)",

@@ -174,7 +174,7 @@ void throw_if_any(const std::vector<std::string>& problems) {
 
 std::vector<std::string> config_problems(const Config& config) {
   const std::vector<std::string> problems = field_problems(config, Family::kOfTheTable);
-  return problems.empty() ? config_problems(config, find_model(config.model.family)) : problems;
+  return problems.empty() ? config_problems(config, find_model(config.model)) : problems;
 }
 
 std::vector<std::string> config_problems(const Config& config, const ModelRecord& model) {

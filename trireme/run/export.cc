@@ -7,6 +7,9 @@
 #include "trireme/checkpoint/file_io.h"
 #include "trireme/checkpoint/safetensors.h"
 #include "trireme/models/hugging_face.h"
+#include "trireme/models/model.h"
+#include "trireme/onnx/open_model.h"
+#include "trireme/onnx/write.h"
 #include "trireme/train/lora.h"
 #include "trireme/train/step.h"
 
@@ -98,6 +101,41 @@ void export_hugging_face(const ModelOptions& model, const TensorFiles& weights, 
   } catch (const std::exception& error) {
     std::error_code ignored;
     fs::remove_all(incoming, ignored);
+    throw_error("nothing was exported: {}", error.what());
+  }
+}
+
+void export_onnx(const ModelOptions& model, const TensorFiles& weights, const std::string& path) {
+  if (model.family != kOnnxFamily)
+    throw_error(
+        "model.family = {} can not be written as ONNX; models that came from an ONNX file can. gpt and llama "
+        "become a Hugging Face folder (--to FOLDER)",
+        model.family);
+  if (fs::exists(path)) throw_error("{} exists; give another name", path);
+  const std::shared_ptr<onnx::OpenModel> original = onnx::open_model(model.path);
+  size_t written = 0;
+  const std::string bytes = onnx::with_values(
+      original->file(),
+      [&](const onnx::StoredTensor& tensor) -> std::optional<std::vector<float>> {
+        const TensorFiles::Tensor* found = weights.find(onnx::state_name(tensor.name));
+        if (!found) return std::nullopt;
+        if (found->shape != tensor.shape)
+          throw_error("{}: '{}' is {}, but {} in {}; was the file changed since the run?", weights.path(),
+                      found->name, to_string(found->shape), to_string(tensor.shape), model.path);
+        ++written;
+        return whole(weights, *found);
+      },
+      {{"trireme.checkpoint", weights.path()}});
+  if (written == 0)
+    throw_error("{}: none of its tensors is in {}; was the file changed since the run?", weights.path(),
+                model.path);
+  fs::path incoming = path + ".incoming";
+  try {
+    write_text(incoming, bytes);
+    fs::rename(incoming, path);
+  } catch (const std::exception& error) {
+    std::error_code ignored;
+    fs::remove(incoming, ignored);
     throw_error("nothing was exported: {}", error.what());
   }
 }

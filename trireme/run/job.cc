@@ -105,7 +105,7 @@ class Job {
       : config_(config),
         observer_(observer),
         options_(options),
-        model_(options.model ? *options.model : find_model(config.config.model.family)) {}
+        model_(options.model ? *options.model : find_model(config.config.model)) {}
 
   int run() {
     if (!options_.stop)
@@ -384,7 +384,7 @@ class Job {
   const ResolvedConfig& config_;
   RunObserver& observer_;
   const JobOptions& options_;
-  const ModelRecord& model_;
+  const ModelRecord model_;
   comm::Launcher launcher_ = comm::Launcher::none;
   std::string memory_;  // of the job, where this is one of its ranks
   std::optional<comm::StartedAgain> again_;

@@ -36,7 +36,7 @@ DataOptions data_options(const Config& config, const std::string& default_path) 
   options.seq = config.model.seq;
   options.vocab = config.model.vocab;
   options.masked_fraction =
-      find_model(config.model.family).targets == Targets::kMasked ? config.data.masked_fraction : 0;
+      find_model(config.model).targets == Targets::kMasked ? config.data.masked_fraction : 0;
   options.folder.height = config.data.image_height;
   options.folder.width = config.data.image_width;
   options.mean.assign(config.data.mean.begin(), config.data.mean.end());

@@ -3,6 +3,7 @@
 
 #include "trireme/base/rng.h"
 #include "trireme/ir/trained.h"
+#include "trireme/onnx/open_model.h"
 #include "trireme/train/state_reach.h"
 #include "trireme/train/trainer.h"
 
@@ -27,7 +28,10 @@ void initialise_states(Executor& executor, uint64_t seed) {
     const std::string name = saved_name(slot.name, slot.role, slot.attrs);
     const RngKey key{seed, stream_id(slot.attrs.text(kStartsAs, name))};
     values.resize(slot.type.shape.elements());
+    const std::shared_ptr<onnx::OpenModel> file =
+        kind == onnx::kInFile ? onnx::open_model(slot.attrs.text("file")) : nullptr;
     for_each_run(slot.part, [&](int64_t whole, int64_t local, int64_t count) {
+      if (file) return file->read(slot.attrs.text("tensor"), whole, std::span(values).subspan(local, count));
       for (int64_t i = 0; i < count; ++i) values[local + i] = initial_value(kind, scale, key, whole + i);
     });
     write_numbers(executor, slot, values);

@@ -29,6 +29,9 @@ double rsqrt(double x) {
 double tanh(double x) {
   return std::tanh(x);
 }
+double erf(double x) {
+  return std::erf(x);
+}
 double relu(double x) {
   return std::max(x, 0.0);
 }
@@ -111,7 +114,7 @@ void add_unary_cases(std::vector<OpCase>& cases) {
        {Unary{"neg", elementwise<neg>, -1, 1}, Unary{"exp", elementwise<exp>, -5, 3},
         Unary{"log", elementwise<log>, 0.1, 9}, Unary{"sqrt", elementwise<sqrt>, 0.1, 9},
         Unary{"rsqrt", elementwise<rsqrt>, 0.1, 9}, Unary{"tanh", elementwise<tanh>, -4, 4},
-        Unary{"sigmoid", elementwise<sigmoid>, -8, 8}, Unary{"relu", elementwise<relu>, 0.1, 1},
+        Unary{"erf", elementwise<erf>, -4.5, 4.5}, Unary{"sigmoid", elementwise<sigmoid>, -8, 8}, Unary{"relu", elementwise<relu>, 0.1, 1},
         Unary{"gelu", elementwise<gelu>, -5, 5}, Unary{"silu", elementwise<silu>, -8, 8}}) {
     cases.push_back({u.op, "odd", {{{3, 37}, DType::f32, u.low, u.high}}, {}, u.reference});
     cases.push_back({u.op, "scalar", {{{}, DType::f32, u.low, u.high}}, {}, u.reference});

@@ -1,4 +1,4 @@
-// Elementary functions of f32 vectors, for kernels written with Highway: Exp, Log, Tanh, Sigmoid, Gelu.
+// Elementary functions of f32 vectors, for kernels written with Highway: Exp, Log, Tanh, Sigmoid, Gelu, Erf.
 //
 // Include it after hwy/highway.h in a file that uses foreach_target.h. Names are spelled like Highway's own,
 // because they are used beside them. Results are within 3 units in the last place (Gelu: relative to |x|),
@@ -12,6 +12,7 @@
 #endif
 
 #include <cstdint>
+#include <iterator>
 
 #include "hwy/highway.h"
 
@@ -130,6 +131,28 @@ template <class D, class V>
 HWY_INLINE V Gelu(D d, V x) {
   const V cubic = hn::MulAdd(hn::Mul(x, x), hn::Set(d, -0.0713548163f), hn::Set(d, -1.59576912f));
   return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Mul(x, cubic))));
+}
+
+// Below 1, x times a polynomial of x²; above, 1 − e^p with a polynomial p of x. Both are Chebyshev fits.
+template <class D, class V>
+HWY_INLINE V Erf(D d, V x) {
+  const auto polynomial = [&](V t, const auto& coefficients) HWY_ATTR {  // the highest power first
+    V sum = hn::Set(d, coefficients[0]);
+    for (size_t i = 1; i < std::size(coefficients); ++i)
+      sum = hn::MulAdd(sum, t, hn::Set(d, coefficients[i]));
+    return sum;
+  };
+  constexpr float kNear[] = {7.88249745e-05f, -0.000801885501f, 0.00518931216f, -0.0268543288f,
+                             0.112835974f,    -0.37612626f,     1.12837911f};
+  constexpr float kFar[] = {-1.33093909e-05f, 0.000317572034f, -0.00343686761f, 0.0226219855f,
+                            -0.103318982f,    -0.639093339f,   -1.1259259f,     -0.000756968628f};
+  const V one = hn::Set(d, 1.0f), magnitude = hn::Abs(x);
+  const V inner = hn::Mul(x, polynomial(hn::Mul(x, x), kNear));
+  // erf is 1 in f32 from 3.93 on. A comparison rather than Min, which on x86 loses NaN.
+  const V limit = hn::Set(d, 4.0f);
+  const V bounded = hn::IfThenElse(hn::Gt(magnitude, limit), limit, magnitude);
+  const V outer = hn::CopySign(hn::Sub(one, Exp(d, polynomial(bounded, kFar))), x);
+  return hn::IfThenElse(hn::Lt(magnitude, one), inner, outer);
 }
 
 }  // namespace trireme::cpu::HWY_NAMESPACE

@@ -37,6 +37,9 @@ void tanh_all(const float* x, float* y, size_t count) {
 void sigmoid_all(const float* x, float* y, size_t count) {
   map(x, y, count, [](auto d, auto v) HWY_ATTR { return Sigmoid(d, v); });
 }
+void erf_all(const float* x, float* y, size_t count) {
+  map(x, y, count, [](auto d, auto v) HWY_ATTR { return Erf(d, v); });
+}
 void gelu_all(const float* x, float* y, size_t count) {
   map(x, y, count, [](auto d, auto v) HWY_ATTR { return Gelu(d, v); });
 }
@@ -52,6 +55,7 @@ HWY_EXPORT(exp_all);
 HWY_EXPORT(log_all);
 HWY_EXPORT(tanh_all);
 HWY_EXPORT(sigmoid_all);
+HWY_EXPORT(erf_all);
 HWY_EXPORT(gelu_all);
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -117,6 +121,11 @@ TEST(SimdMath, SigmoidIsAccurate) {
   // Below exp(-88.7) the result is subnormal and may be flushed to zero.
   const auto floor = [](float x) { return x < -88 ? 1e-38 : 0.0; };
   EXPECT_LE(worst_distance(HWY_DYNAMIC_DISPATCH(sigmoid_all), exact, floor), 3);
+}
+TEST(SimdMath, ErfIsAccurate) {
+  EXPECT_LE(worst_distance(
+                HWY_DYNAMIC_DISPATCH(erf_all), [](double x) { return std::erf(x); }, none),
+            3);
 }
 TEST(SimdMath, GeluIsAccurate) {
   const auto exact = [](double x) {

@@ -22,6 +22,7 @@ struct LogOp { VF32 operator()(F32 d, VF32 x) const { return Log(d, x); } };
 struct SqrtOp { VF32 operator()(F32, VF32 x) const { return hn::Sqrt(x); } };
 struct RsqrtOp { VF32 operator()(F32 d, VF32 x) const { return hn::Div(hn::Set(d, 1.0f), hn::Sqrt(x)); } };
 struct TanhOp { VF32 operator()(F32 d, VF32 x) const { return Tanh(d, x); } };
+struct ErfOp { VF32 operator()(F32 d, VF32 x) const { return Erf(d, x); } };
 struct SigmoidOp { VF32 operator()(F32 d, VF32 x) const { return Sigmoid(d, x); } };
 struct GeluOp { VF32 operator()(F32 d, VF32 x) const { return Gelu(d, x); } };
 struct SiluOp { VF32 operator()(F32 d, VF32 x) const { return hn::Mul(x, Sigmoid(d, x)); } };
@@ -90,6 +91,7 @@ void affine(const KernelContext& context) {
 
 void add_unary_kernels(KernelTable& table) {
   add_for_all_formats(table, "affine", {affine});
+  add_for_all_formats(table, "erf", {unary<ErfOp>});
   add_for_all_formats(table, "exp", {unary<ExpOp>});
   add_for_all_formats(table, "gelu", {unary<GeluOp>});
   add_for_all_formats(table, "gelu_grad", {unary_grad<GeluGrad>});

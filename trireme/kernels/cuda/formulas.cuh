@@ -13,6 +13,7 @@ TRIREME_FORMULA log(float x) { return logf(x); }
 TRIREME_FORMULA sqrt(float x) { return sqrtf(x); }
 TRIREME_FORMULA rsqrt(float x) { return 1 / sqrtf(x); }
 TRIREME_FORMULA tanh(float x) { return tanhf(x); }
+TRIREME_FORMULA erf(float x) { return erff(x); }
 TRIREME_FORMULA sigmoid(float x) { return 1 / (1 + expf(-x)); }
 TRIREME_FORMULA relu(float x) { return x < 0 ? 0 : x; }
 TRIREME_FORMULA silu(float x) { return x * sigmoid(x); }

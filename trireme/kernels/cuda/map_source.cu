@@ -9,10 +9,10 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr std::string_view kFormulas[] = {"add",       "affine", "div",     "exp",          "gelu",
-                                          "gelu_grad", "log",    "mul",     "neg",          "relu",
-                                          "relu_grad", "rsqrt",  "sigmoid", "sigmoid_grad", "silu",
-                                          "silu_grad", "sqrt",   "sub",     "tanh",         "tanh_grad"};
+constexpr std::string_view kFormulas[] = {
+    "add",          "affine", "div",       "erf",  "exp",       "gelu",  "gelu_grad",
+    "log",          "mul",    "neg",       "relu", "relu_grad", "rsqrt", "sigmoid",
+    "sigmoid_grad", "silu",   "silu_grad", "sqrt", "sub",       "tanh",  "tanh_grad"};
 
 // Numbers as they lie in memory, widened and rounded. NVRTC would read thousands of lines for CUDA's own
 // types.

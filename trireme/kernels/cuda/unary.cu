@@ -21,6 +21,7 @@ TRIREME_ONE(Log, log)
 TRIREME_ONE(Sqrt, sqrt)
 TRIREME_ONE(Rsqrt, rsqrt)
 TRIREME_ONE(Tanh, tanh)
+TRIREME_ONE(Erf, erf)
 TRIREME_ONE(Sigmoid, sigmoid)
 TRIREME_ONE(Relu, relu)
 TRIREME_ONE(Gelu, gelu)
@@ -74,6 +75,7 @@ void add_unary(KernelTable& table) {
             {.run = run_item<AffineItem, AffineItem::of>, .run_many = run_items<AffineItem, AffineItem::of>});
   table.add("affine", DType::bf16, {affine});
   table.add("affine", DType::f16, {affine});
+  add_for_all_formats(table, "erf", {unary<Erf>});
   add_for_all_formats(table, "exp", {unary<Exp>});
   add_for_all_formats(table, "gelu", {unary<Gelu>});
   add_for_all_formats(table, "gelu_grad", {unary_grad<GeluGrad>});
