@@ -10,6 +10,8 @@
 #include "trireme/base/error.h"
 #include "trireme/ir/packing.h"
 #include "trireme/ir/verify.h"
+#include "trireme/mesh/mesh.h"
+#include "trireme/plan/agreement.h"
 
 namespace trireme {
 namespace {
@@ -54,14 +56,18 @@ class Forms {
 };
 
 // The nodes that only prepare a state or an input to be gathered, like a cast to 16 bits. They can be made
-// whenever the first gathering starts. (Sums keep their company, on which their bits depend.)
+// whenever the first gathering starts. (Sums keep their company, on which their bits depend. Ranks along pipe
+// and servers have other nodes, and would not use what they gather in the same order.)
 std::vector<bool> find_prepared(const Graph& graph) {
   const std::vector<std::vector<int>> readers = graph.readers();
   std::vector<bool> is_kept(graph.values.size());
   for (const Update& update : graph.updates) is_kept[update.value] = true;
   for (const Output& output : graph.outputs) is_kept[output.value] = true;
   const auto gathers = [&](int n) {
-    return Forms::is_call(graph.nodes[n]) && !graph.nodes[n].attrs.has("reduction");
+    const Node& node = graph.nodes[n];
+    if (!Forms::is_call(node) || node.attrs.has("reduction")) return false;
+    const std::string_view axis = node.attrs.text("axis");
+    return axis != kPipeAxis && axis != kServerAxis;
   };
   std::vector<bool> prepared(graph.nodes.size());
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
