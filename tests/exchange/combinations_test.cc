@@ -98,6 +98,10 @@ Example example(Feature feature) {
       return settings({"train.ema=0.9"});
     case kClipNorm:
       return settings({"train.clip_norm=1"});
+    case kBadSteps:
+      return settings({"train.on_spike=skip"});
+    case kNumbers:
+      return settings({"train.numbers_every=2"});
     case kMoments:
       return settings({"optim.kind=adamw"});
     case kCuda:

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <mutex>
 
 #include "trireme/data/test_files.h"
 
@@ -19,7 +20,8 @@ using ::testing::HasSubstr;
 // What a job tells, by the names of the calls.
 class Recorded : public RunObserver {
  public:
-  void placed(const RankPlace& place) override {
+  void placed(const RankPlace& place) override {  // by all ranks at once
+    const std::lock_guard lock(mutex_);
     calls.push_back("placed");
     ranks = place.ranks;
   }
@@ -32,6 +34,9 @@ class Recorded : public RunObserver {
   std::vector<std::string> calls;
   int ranks = 0;
   double loss = 0;
+
+ private:
+  std::mutex mutex_;
 };
 
 class Jobs : public ::testing::Test {
