@@ -228,8 +228,8 @@ class Serve(unittest.TestCase):
         for number in signal.SIGTERM, signal.SIGINT:
             served = self.serve(self.run_folder, "--batch", 2)
             with ThreadPoolExecutor(6) as pool:
-                texts = [pool.submit(served.complete, "oar ", max_tokens=400, seed=n) for n in range(6)]
-                while "trireme_serve_running 2" not in served.ask("/metrics")[1]:
+                texts = [pool.submit(served.complete, "oar ", max_tokens=800, seed=n) for n in range(6)]
+                while "trireme_serve_texts_total 6\n" not in served.ask("/metrics")[1]:
                     pass
                 self.assertEqual(served.stop(number), (0, ""))
                 for text in texts:
