@@ -4,12 +4,11 @@ Run by ctest; alone: python3 tests/cli/families_test.py build/release/trireme/cl
 """
 
 import json
-import random
 import subprocess
 import sys
 import unittest
 
-from training import Training
+from training import Training, write_cifar
 
 FAMILIES = ["alexnet", "bert", "gpt", "lenet", "llama", "lstm", "mlp", "resnet", "swin", "vgg", "wide_resnet"]
 SMALL_SWIN = ["--model.family=swin", "--model.layers=8", "--model.heads=2", "--model.hidden=16"]
@@ -19,13 +18,8 @@ SHORT = ["--train.steps=2", "--train.batch=4", "--train.threads=1", "--train.eva
 class Families(Training):
     def setUp(self):
         super().setUp()
-        # CIFAR-10 as its authors write it: a label, and 3x32x32 pixels.
         self.text = self.folder / "cifar"
-        self.text.mkdir()
-        noise = random.Random(1)
-        for part in ["data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"]:
-            (self.text / f"{part}.bin").write_bytes(
-                b"".join(bytes([i % 10]) + noise.randbytes(3072) for i in range(10)))
+        write_cifar(self.text, rows=10)
 
     def test_each_is_accepted_by_its_name(self):
         for family in FAMILIES:

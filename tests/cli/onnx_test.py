@@ -4,13 +4,12 @@ Run by ctest; alone: python3 tests/cli/onnx_test.py build/release/trireme/cli/tr
 """
 
 import json
-import random
 import subprocess
 import sys
 import unittest
 from pathlib import Path
 
-from training import Training
+from training import Training, write_cifar
 
 MODEL = Path(__file__).parent.parent / "parity" / "onnx" / "resnet.onnx"
 CHECK = "import onnx, sys; onnx.checker.check_model(onnx.load(sys.argv[1]), full_check=True)"
@@ -25,13 +24,8 @@ class Onnx(Training):
 
     def setUp(self):
         super().setUp()
-        # CIFAR-10 as its authors write it: a label, and 3x32x32 pixels.
         self.text = self.folder / "cifar"
-        self.text.mkdir()
-        noise = random.Random(1)
-        for part in ["data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"]:
-            (self.text / f"{part}.bin").write_bytes(
-                b"".join(bytes([i % 10]) + noise.randbytes(3072) for i in range(20)))
+        write_cifar(self.text, rows=20)
 
     def call(self, *arguments, code=0):
         done = subprocess.run([self.trireme, *map(str, arguments)], capture_output=True, text=True, timeout=300)

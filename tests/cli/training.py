@@ -16,6 +16,15 @@ def write_words(path):
     path.write_text(" ".join(random.Random(1).choices(["oar", "mast", "keel", "bank", "row", "pull"], k=4000)))
 
 
+def write_cifar(folder, rows):
+    """CIFAR-10 as its authors write it: a label, and 3x32x32 pixels; of noise, with `rows` in each file."""
+    folder.mkdir()
+    noise = random.Random(1)
+    for part in ["data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"]:
+        (folder / f"{part}.bin").write_bytes(
+            b"".join(bytes([i % 10]) + noise.randbytes(3072) for i in range(rows)))
+
+
 def read_metrics(run):
     """The lines of training steps, in order."""
     lines = (run / "metrics.jsonl").read_text().splitlines()

@@ -98,21 +98,6 @@ SweepPoint point_of(const SweepBase& base, const std::vector<std::string>& keys,
   return point;
 }
 
-double figure_of(const SweepPoint& point, SweepFigure figure) {
-  const Prediction& prediction = *point.prediction;
-  switch (figure) {
-    case SweepFigure::kStep:
-      return prediction.report.step_seconds;
-    case SweepFigure::kRate:
-      return prediction.units_per_second;
-    case SweepFigure::kUtilisation:
-      return 100 * prediction.utilisation(prediction.model_flops);
-    case SweepFigure::kMemory:
-      return static_cast<double>(prediction.report.fullest().memory.peak_bytes) / (1 << 30);
-  }
-  return 0;
-}
-
 // Where values of a key stand: at their logarithms where they are far apart, one after another where they are
 // no numbers.
 std::map<std::string, double> places_of(const Swept& first) {
@@ -143,6 +128,21 @@ std::string with_unit(double value) {
          : value >= 1e3 ? fmt::format("{:.3g}k", value / 1e3)
                         : short_number(value);
 }
+
+constexpr SweepFigure kFigures[] = {
+    {"step", "seconds of a step", LineChart::Scale::kLog, short_number,
+     [](const SweepPoint& point) { return point.prediction->report.step_seconds; }},
+    {"rate", "{} per second", LineChart::Scale::kLog, with_unit,
+     [](const SweepPoint& point) { return point.prediction->units_per_second; }},
+    {"mfu", "model FLOP utilisation, %", LineChart::Scale::kLinear, short_number,
+     [](const SweepPoint& point) {
+       return 100 * point.prediction->utilisation(point.prediction->model_flops);
+     }},
+    {"memory", "memory of the fullest rank, GiB", LineChart::Scale::kLinear, short_number,
+     [](const SweepPoint& point) {
+       return static_cast<double>(point.prediction->report.fullest().memory.peak_bytes) / (1 << 30);
+     }},
+};
 
 }  // namespace
 
@@ -190,29 +190,28 @@ std::vector<SweepPoint> sweep(const SweepBase& base, const std::vector<Swept>& s
   return points;
 }
 
-const std::vector<std::string>& sweep_figure_names() {
-  static const std::vector<std::string> kNames = {"step", "rate", "mfu", "memory"};
-  return kNames;
+std::vector<std::string> sweep_figure_names() {
+  std::vector<std::string> names;
+  for (const SweepFigure& figure : kFigures) names.emplace_back(figure.name);
+  return names;
 }
 
-SweepFigure sweep_figure(const std::string& name) {
-  const std::vector<std::string>& names = sweep_figure_names();
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end()) throw_error("there is no figure '{}'; {}", name, suggestion(name, names));
-  return static_cast<SweepFigure>(found - names.begin());
+const SweepFigure& sweep_figure(const std::string& name) {
+  const auto* const found = std::ranges::find(kFigures, std::string_view(name), &SweepFigure::name);
+  if (found == std::end(kFigures))
+    throw_error("there is no figure '{}'; {}", name, suggestion(name, sweep_figure_names()));
+  return *found;
 }
 
 LineChart sweep_chart(const std::vector<Swept>& swept, const std::vector<SweepPoint>& points,
-                      SweepFigure figure) {
+                      const SweepFigure& figure) {
   const std::vector<std::string> keys = keys_of(swept);
   const std::map<std::string, double> places = places_of(swept.front());
-  LineChart chart{.x_label = keys[0]};
-  chart.y_scale = figure == SweepFigure::kStep || figure == SweepFigure::kRate ? LineChart::Scale::kLog
-                                                                               : LineChart::Scale::kLinear;
-  chart.y_text = figure == SweepFigure::kRate ? with_unit : short_number;
+  LineChart chart{.x_label = keys[0], .y_scale = figure.scale, .y_text = figure.text};
   for (const auto& [value, place] : places) chart.x_marks.emplace_back(place, value);
   std::ranges::sort(chart.x_marks);
   std::vector<std::string> names;
+  std::string_view unit = "units";
   for (const SweepPoint& point : points) {
     std::string name;
     for (size_t i = swept.front().keys.size(); i < keys.size(); ++i)
@@ -224,13 +223,11 @@ LineChart sweep_chart(const std::vector<Swept>& swept, const std::vector<SweepPo
       if (!name.empty()) chart.legend.push_back({name, at});
     }
     if (!point.prediction) continue;
-    chart.lines[at].points.push_back({places.at(point.values[0]), figure_of(point, figure)});
-    if (figure == SweepFigure::kRate) chart.y_label = fmt::format("{} per second", point.setup.unit());
+    chart.lines[at].points.push_back({places.at(point.values[0]), figure.of(point)});
+    unit = point.setup.unit();
   }
   for (LineChart::Line& line : chart.lines) std::ranges::sort(line.points, {}, &LineChart::Point::x);
-  if (figure == SweepFigure::kStep) chart.y_label = "seconds of a step";
-  if (figure == SweepFigure::kUtilisation) chart.y_label = "model FLOP utilisation, %";
-  if (figure == SweepFigure::kMemory) chart.y_label = "memory of the fullest rank, GiB";
+  chart.y_label = fmt::format(fmt::runtime(figure.label), unit);
   return chart;
 }
 

@@ -45,12 +45,19 @@ struct SweepPoint {
 std::vector<SweepPoint> sweep(const SweepBase& base, const std::vector<Swept>& swept,
                               const std::function<void(const SweepPoint&)>& on_point);
 
-enum class SweepFigure { kStep, kRate, kUtilisation, kMemory };
-const std::vector<std::string>& sweep_figure_names();  // "step", "rate", "mfu", "memory"
-SweepFigure sweep_figure(const std::string& name);     // one of them
+// What a chart shows of each point.
+struct SweepFigure {
+  const char* name;   // "step", "rate", "mfu", "memory"
+  const char* label;  // of the axis; {} stands for the unit
+  LineChart::Scale scale;
+  std::string (*text)(double);
+  double (*of)(const SweepPoint&);
+};
+const SweepFigure& sweep_figure(const std::string& name);  // throws Error
+std::vector<std::string> sweep_figure_names();
 
 // The figure over the first key's values, a line for each choice of the others.
 LineChart sweep_chart(const std::vector<Swept>& swept, const std::vector<SweepPoint>& points,
-                      SweepFigure figure);
+                      const SweepFigure& figure);
 
 }  // namespace trireme::bench

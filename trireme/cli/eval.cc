@@ -117,10 +117,7 @@ int eval(std::span<const std::string> given) {
   arguments.settings = split.settings;
   comm::LaunchOptions launch;
   app.add_option("run", arguments.path, "the run's folder, or a Hugging Face folder")->required();
-  add_checkpoint_flag(app, arguments.choice.checkpoint);
-  app.add_flag_callback(
-      "--ema", [&] { arguments.choice.used = UsedWeights::kAverages; },
-      "use the moving averages of the weights (train.ema)");
+  add_weights_flags(app, arguments.choice);
   app.add_option("--batches", arguments.options.batches, "evaluate only this many batches; default: all")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--predictions", arguments.predictions,

@@ -90,7 +90,7 @@ int sample(std::span<const std::string> given) {
   bool no_cache = false;
   comm::LaunchOptions launch;
   app.add_option("run", arguments.run, "the run's folder, or a Hugging Face folder")->required();
-  add_checkpoint_flag(app, arguments.choice.checkpoint);
+  add_weights_flags(app, arguments.choice);
   app.add_option("--prompt", arguments.prompt, "text to continue");
   app.add_option("--tokens", arguments.options.tokens, "how many tokens to generate");
   app.add_option("--temperature", arguments.options.temperature, "0: the likeliest token each time");
@@ -100,9 +100,6 @@ int sample(std::span<const std::string> given) {
       "sample from the fewest likeliest tokens that have this share of the probability; 1: from all");
   app.add_option("--seed", arguments.options.seed, "seed of the random draws");
   app.add_option("--device", arguments.device, "where to compute; default: where the run did");
-  app.add_flag_callback(
-      "--ema", [&] { arguments.choice.used = UsedWeights::kAverages; },
-      "with the averages of the weights (train.ema)");
   app.add_flag("--no-cache", no_cache, "recompute all keys and values for each token: the same text, slower");
   add_launch_flags(app, launch);
   app.add_option("--plan", arguments.plan,

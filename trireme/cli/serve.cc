@@ -102,10 +102,7 @@ int serve(std::span<const std::string> given) {
       .connections = 512, .body_bytes = size_t{8} << 20, .threads = http::ServerOptions::Threads::kEach};
   serve::Limits& limits = flags.options.limits;
   app.add_option("run", flags.run, "the run's folder, or a Hugging Face folder")->required();
-  add_checkpoint_flag(app, flags.choice.checkpoint);
-  app.add_flag_callback(
-      "--ema", [&] { flags.choice.used = UsedWeights::kAverages; },
-      "with the averages of the weights (train.ema)");
+  add_weights_flags(app, flags.choice);
   app.add_option("--name", flags.name, "what clients call the model; default: the folder's name");
   app.add_option("--device", flags.options.device, "where to compute; default: where the run did");
   app.add_option("--threads", flags.options.threads, "of a CPU; default: all")->check(CLI::Range(0, 4096));

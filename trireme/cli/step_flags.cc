@@ -54,6 +54,13 @@ void add_checkpoint_flag(CLI::App& app, CheckpointChoice& choice) {
       ->type_name("STEP|best");
 }
 
+void add_weights_flags(CLI::App& app, WeightsChoice& choice) {
+  add_checkpoint_flag(app, choice.checkpoint);
+  app.add_flag_callback(
+      "--ema", [&choice] { choice.used = UsedWeights::kAverages; },
+      "use the moving averages of the weights (train.ema)");
+}
+
 std::string default_text() {
   return default_text(TRIREME_SOURCE_DIR);
 }

@@ -5,7 +5,7 @@
 
 #include "trireme/bench/step_setup.h"
 #include "trireme/mesh/cluster.h"
-#include "trireme/run/saved_run.h"
+#include "trireme/run/trained_model.h"
 
 namespace CLI {
 class App;
@@ -30,6 +30,8 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags);
 
 // --checkpoint STEP|best, of the commands that use a trained model. `choice` outlives the parsing.
 void add_checkpoint_flag(CLI::App& app, CheckpointChoice& choice);
+// That, and --ema.
+void add_weights_flags(CLI::App& app, WeightsChoice& choice);
 
 // The text that is learned when no data is named: the repository that this program was built from; "" when
 // that is gone.

@@ -4,9 +4,8 @@
 //            `accumulated.count` and `accumulated.loss`; buffers (running statistics), `new.NAME` for each;
 //            of a 16-bit parameter `master.NAME`, which the optimizer works on: the parameter is rounded from
 //            it; with train.ema `ema.NAME`, the average of its values after each step
-//   inputs   lr[], step[] (from 1), loss_scale[]; with watches_losses also loss_limit[]: a step whose mean
-//   loss
-//            is above it, or no number, is skipped
+//   inputs   lr[], step[] (from 1), loss_scale[]; with watches_losses also loss_limit[]: where the mean loss
+//            is above it, or not a number, the step is skipped
 //   outputs  norm (of the whole gradient, before clipping), scale (NaN: the step was skipped), loss, count
 //            (sums); with train.noise_scale squares and count_squares; of mixtures of experts those of
 //            tallies.h
