@@ -11,14 +11,14 @@
 namespace trireme {
 namespace {
 
-struct Setting {
+struct Counted {
   Plan plan;
   ModelOptions model;
   TrainOptions train;
   OptimOptions optim;
   StepShape shape{12, {1, 4, 4}};
 
-  explicit Setting(const std::string& exchange, const char* family = "mlp", int ranks = 4)
+  explicit Counted(const std::string& exchange, const char* family = "mlp", int ranks = 4)
       : plan(parse_plan(fmt::format(R"({{"mesh": "data:{}", "exchange": {}}})", ranks, exchange), "test")) {
     model.family = family;
     model.layers = model.family == "mlp" ? 2 : 8;
@@ -31,7 +31,7 @@ struct Setting {
   }
 };
 
-sim::SimReport simulated(const Setting& setting, const StepPrograms& programs) {
+sim::SimReport simulated(const Counted& setting, const StepPrograms& programs) {
   const Cluster cluster = with_hosts(read_cluster("a100"), 4);
   return sim::simulate(DeviceMap(setting.plan.mesh, cluster),
                        [&](int rank) { return programs.rank(rank, nullptr); },
@@ -65,7 +65,7 @@ TEST_P(SimulatedBytes, AreTheProgramsOwn) {
                                R"("sgp")",
                                R"({"method": "sgp", "graph": "exponential"})"}) {
     SCOPED_TRACE(exchange);
-    const Setting setting(exchange, GetParam());
+    const Counted setting(exchange, GetParam());
     const StepPrograms programs(setting.model, setting.train, setting.optim, setting.shape, setting.plan);
     const sim::SimReport report = simulated(setting, programs);
     double all = 0;
@@ -84,7 +84,7 @@ TEST_P(SimulatedBytes, OfServersAreAnAnswerToEachWorker) {
   for (const char* exchange : {R"("server")", R"({"method": "server", "servers": 2})", R"("async_server")",
                                R"({"method": "ssp", "staleness": 2})"}) {
     SCOPED_TRACE(exchange);
-    const Setting setting(exchange, GetParam(), 5);
+    const Counted setting(exchange, GetParam(), 5);
     const Servers servers = *setting.plan.agreement.servers();
     const StepPrograms programs(setting.model, setting.train, setting.optim, setting.shape, setting.plan);
     const sim::SimReport report = simulated(setting, programs);
@@ -105,7 +105,7 @@ TEST_P(SimulatedBytes, OfServersAreAnAnswerToEachWorker) {
 // what the first does, and a round takes two turns.
 TEST(SimulatedClients, WhoHasNoneComputesNothing) {
   const auto report_of = [](const char* exchange) {
-    const Setting setting(exchange);
+    const Counted setting(exchange);
     const StepPrograms programs(setting.model, setting.train, setting.optim, setting.shape, setting.plan);
     return simulated(setting, programs);
   };

@@ -23,7 +23,7 @@ namespace {
 using ::testing::HasSubstr;
 constexpr int64_t kSteps = 9;
 
-Training training_of(std::vector<std::string> settings) {
+Training stages_training(std::vector<std::string> settings) {
   for (const char* setting : {"model.layers=4", "model.heads=2", "model.hidden=8", "model.seq=4",
                               "model.vocab=16", "train.clip_norm=0", "data.path=none"})
     settings.emplace_back(setting);
@@ -175,7 +175,7 @@ class Asynchronous : public testing::TestWithParam<Case> {};
 
 TEST_P(Asynchronous, ComputesWithTheWeightsOfItsTime) {
   const Case& param = GetParam();
-  const Training training = training_of(param.settings);
+  const Training training = stages_training(param.settings);
   const PlanRun found = run_of(
       training,
       parse_plan(fmt::format(R"({{"mesh": "pipe:{}", "schedule": {}}})", param.stages, param.keys), "plan"));
@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, Asynchronous, testing::ValuesIn(cases()),
                          [](const auto& of) { return std::string(of.param.name); });
 
 TEST(AsynchronousPipelines, KeepAsManyVersionsAsAreUnderWay) {
-  const Training training = training_of({"model.family=llama", "train.batch=4"});
+  const Training training = stages_training({"model.family=llama", "train.batch=4"});
   const PlanRun found =
       run_of(training, parse_plan(R"({"mesh": "pipe:4", "schedule": "pipedream"})", "plan"));
   for (int stage = 0; stage < 4; ++stage) {
@@ -203,7 +203,7 @@ TEST(AsynchronousPipelines, KeepAsManyVersionsAsAreUnderWay) {
     EXPECT_EQ(found.kept_bytes[stage], static_cast<size_t>(3 - stage) * (found.weight_bytes[stage] - unread))
         << stage;
   }
-  const Training several = training_of({"model.family=llama", "train.batch=4", "train.accumulate=4"});
+  const Training several = stages_training({"model.family=llama", "train.batch=4", "train.accumulate=4"});
   const PlanRun two = run_of(several, parse_plan(R"({"mesh": "pipe:4", "schedule": "2bw"})", "plan"));
   for (int stage = 0; stage < 4; ++stage) EXPECT_EQ(two.kept_bytes[stage], two.weight_bytes[stage]) << stage;
 }
@@ -218,7 +218,7 @@ TEST(AsynchronousPipelines, GoWithReplicasTensorPartsAndZero) {
     const Plan plan = parse_plan(plan_text, "plan");
     const bool two = *plan.schedule == "2bw";
     const Training training =
-        training_of({"model.family=llama", "train.batch=4", fmt::format("train.accumulate={}", two ? 2 : 1)});
+        stages_training({"model.family=llama", "train.batch=4", fmt::format("train.accumulate={}", two ? 2 : 1)});
     const PlanRun found = run_of(training, plan);
     const Course expected = delayed_run(training, found.stage_of, two ? always(1) : of_pipedream(2));
     for (int64_t step = 0; step < kSteps; ++step)
@@ -248,7 +248,7 @@ TEST(AsynchronousPipelines, HaveProgramsThatVerifyAndCanBeRead) {
        {std::pair(R"("pipedream")", 1), std::pair(R"("pipedream", "vertical_sync": true)", 1),
         std::pair(R"("2bw")", 4), std::pair(R"("2bw")", 6)}) {
     const Training training =
-        training_of({"model.family=llama", "train.batch=12", fmt::format("train.accumulate={}", accumulate)});
+        stages_training({"model.family=llama", "train.batch=12", fmt::format("train.accumulate={}", accumulate)});
     const Plan plan = parse_plan(fmt::format(R"({{"mesh": "pipe:4", "schedule": {}}})", keys), "plan");
     const std::vector<Program> programs = programs_of(training, plan);
     verify(programs);
@@ -280,7 +280,7 @@ TEST(AsynchronousPipelines, RefuseWhatStagesWouldHaveToAgreeOn) {
   const auto refusal = [](std::vector<std::string> settings, const char* plan) {
     return error_of([&] {
       settings.insert(settings.begin(), "train.batch=4");
-      programs_of(training_of(settings), parse_plan(plan, "plan"));
+      programs_of(stages_training(settings), parse_plan(plan, "plan"));
     });
   };
   constexpr const char* kPlan = R"({"mesh": "pipe:2", "schedule": "pipedream"})";
@@ -288,12 +288,12 @@ TEST(AsynchronousPipelines, RefuseWhatStagesWouldHaveToAgreeOn) {
   EXPECT_THAT(refusal({"model.family=llama", "train.precision=f16"}, kPlan), HasSubstr("loss scale"));
   EXPECT_THAT(refusal({"model.family=llama", "train.accumulate=2"}, kPlan),
               HasSubstr("so that a step has one"));
-  Training training = training_of({"model.family=llama", "train.batch=4"});
+  Training training = stages_training({"model.family=llama", "train.batch=4"});
   training.train.clip_norm = 1;
   EXPECT_THAT(error_of([&] { programs_of(training, parse_plan(kPlan, "plan")); }),
               HasSubstr("set train.clip_norm=0"));
   const Plan plan = parse_plan(kPlan, "plan");
-  Reference reference(training_of({"model.family=llama", "train.batch=4"}));
+  Reference reference(stages_training({"model.family=llama", "train.batch=4"}));
   EXPECT_THAT(verify(reference, plan).reason, HasSubstr("asynchronous"));
 }
 

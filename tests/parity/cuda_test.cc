@@ -22,19 +22,19 @@
 namespace trireme::parity {
 namespace {
 
-constexpr double kLossBound = 1e-4, kWeightBound = 1e-3, kHalfFactor = 3, kHalfBound = 0.01;
+constexpr double kDeviceLossBound = 1e-4, kWeightBound = 1e-3, kHalfFactor = 3, kHalfBound = 0.01;
 // What a relu at its kink, which opens on one device and not on the other, may do to a step's gradient as a
 // whole, and in how many steps of ten it may show: on the CPU moved by 5e-7 it was 0.027, and three.
 constexpr double kKinkBound = 0.1;
 constexpr int kKinkSteps = 5;
 
-struct Outcome {
+struct DeviceOutcome {
   std::vector<StepResult> results;
   Evaluation evaluation;
   States states;
 };
 
-Outcome train_case(const Golden& golden, const std::string& device_kind) {
+DeviceOutcome train_on(const Golden& golden, const std::string& device_kind) {
   const std::unique_ptr<Device> device = make_device({.kind = device_kind, .threads = 4});
   Trainer trainer(golden.model, golden.train, golden.optim, golden.shape, *device);
   EXPECT_EQ(trainer.program().peak_bytes(), trainer.executor().allocated_bytes());
@@ -68,7 +68,7 @@ void write_states(Trainer& trainer, const States& states) {
   }
 }
 
-double norm_of(const std::vector<float>& values, const std::vector<float>& from) {
+double distance_between(const std::vector<float>& values, const std::vector<float>& from) {
   double squares = 0;
   for (size_t i = 0; i < values.size(); ++i) squares += std::pow(static_cast<double>(values[i]) - from[i], 2);
   return std::sqrt(squares);
@@ -93,14 +93,14 @@ void expect_steps_of_the_cpu(const Golden& golden, const std::string& name_of_ca
     const States expected = read_states(cpu), found = read_states(gpu);
     worst.push_back(0);
     for (const auto& [name, values] : expected) {
-      const double norm = norm_of(values, std::vector<float>(values.size(), 0.0f));
-      if (norm > 0) worst.back() = std::max(worst.back(), norm_of(found.at(name), values) / norm);
+      const double norm = distance_between(values, std::vector<float>(values.size(), 0.0f));
+      if (norm > 0) worst.back() = std::max(worst.back(), distance_between(found.at(name), values) / norm);
     }
     write_states(gpu, expected);
   }
-  EXPECT_LE(worst_loss, kLossBound / 10);  // which has no kinks
+  EXPECT_LE(worst_loss, kDeviceLossBound / 10);  // which has no kinks
   EXPECT_LE(*std::ranges::max_element(worst), kKinkBound);
-  EXPECT_LE(std::ranges::count_if(worst, [](double one) { return one > kLossBound; }), kKinkSteps);
+  EXPECT_LE(std::ranges::count_if(worst, [](double one) { return one > kDeviceLossBound; }), kKinkSteps);
   std::ranges::sort(worst);
   fmt::print("{:<18} f32   each step: loss {:.1e}, states {:.1e}, {:.1e} in the median step\n", name_of_case,
              worst_loss, worst.back(), worst[worst.size() / 2]);
@@ -110,11 +110,11 @@ TEST_P(CudaParity, TenStepsAreThoseOfTheCpu) {
   Golden golden = read_golden(GetParam());
   if (golden.model.family == "resnet") return expect_steps_of_the_cpu(golden, GetParam());
   golden.model.dropout = 0.1;  // where the model has any
-  const Outcome cpu = train_case(golden, "cpu"), gpu = train_case(golden, "cuda"),
-                again = train_case(golden, "cuda");
+  const DeviceOutcome cpu = train_on(golden, "cpu"), gpu = train_on(golden, "cuda"),
+                again = train_on(golden, "cuda");
   double worst_loss = 0, worst_weight = 0;
   for (int64_t step = 0; step < golden.steps(); ++step) {
-    EXPECT_NEAR(gpu.results[step].loss, cpu.results[step].loss, kLossBound * cpu.results[step].loss)
+    EXPECT_NEAR(gpu.results[step].loss, cpu.results[step].loss, kDeviceLossBound * cpu.results[step].loss)
         << "step " << step;
     EXPECT_EQ(again.results[step].loss, gpu.results[step].loss) << "step " << step << ", run again";
     worst_loss = std::max(worst_loss, std::abs(gpu.results[step].loss / cpu.results[step].loss - 1));
@@ -128,7 +128,7 @@ TEST_P(CudaParity, TenStepsAreThoseOfTheCpu) {
     EXPECT_LE(worst, kWeightBound * largest_of(expected)) << name;
     if (largest_of(expected) > 0) worst_weight = std::max(worst_weight, worst / largest_of(expected));
   }
-  EXPECT_NEAR(gpu.evaluation.loss, cpu.evaluation.loss, kLossBound * cpu.evaluation.loss);
+  EXPECT_NEAR(gpu.evaluation.loss, cpu.evaluation.loss, kDeviceLossBound * cpu.evaluation.loss);
   EXPECT_EQ(gpu.evaluation.count, cpu.evaluation.count);
   fmt::print("{:<18} f32   largest difference: loss {:.1e}, weight {:.1e}\n", GetParam(), worst_loss,
              worst_weight);
@@ -139,15 +139,15 @@ TEST_P(CudaParity, TenStepsAreThoseOfTheCpu) {
 // in bf16 do not, so that the two differ by rounding.
 TEST_P(CudaParity, TenStepsInBf16FollowTheCpu) {
   Golden golden = read_golden(GetParam());
-  const Outcome exact = train_case(golden, "cpu");
+  const DeviceOutcome exact = train_on(golden, "cpu");
   golden.train.precision = "bf16";
-  const Outcome cpu = train_case(golden, "cpu");
+  const DeviceOutcome cpu = train_on(golden, "cpu");
   double moved = 0;
   for (int64_t step = 0; step < golden.steps(); ++step)
     moved = std::max(moved, std::abs(cpu.results[step].loss - exact.results[step].loss));
   for (const char* gradients : {"f32", "bf16"}) {
     golden.train.weight_precision = golden.train.gradient_precision = gradients;
-    const Outcome gpu = train_case(golden, "cuda"), again = train_case(golden, "cuda");
+    const DeviceOutcome gpu = train_on(golden, "cuda"), again = train_on(golden, "cuda");
     double worst = 0;
     for (int64_t step = 0; step < golden.steps(); ++step) {
       const double loss = exact.results[step].loss;
@@ -167,9 +167,9 @@ TEST_P(CudaParity, WeightsIn16BitsChangeNoBits) {
   Golden golden = read_golden(GetParam());
   golden.train.precision = "bf16";
   golden.train.clip_norm = 0;
-  const Outcome wide = train_case(golden, "cuda");
+  const DeviceOutcome wide = train_on(golden, "cuda");
   golden.train.weight_precision = "bf16";
-  const Outcome half = train_case(golden, "cuda");
+  const DeviceOutcome half = train_on(golden, "cuda");
   for (int64_t step = 0; step < golden.steps(); ++step)
     EXPECT_EQ(half.results[step].loss, wide.results[step].loss) << "step " << step;
   for (const auto& [name, expected] : wide.states) EXPECT_TRUE(half.states.at(name) == expected) << name;
@@ -183,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, CudaParity, testing::ValuesIn(golden_names()),
 TEST(CudaCheckpoint, MovesBetweenCpuAndGpu) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
   const Golden golden = read_golden("gpt");
-  const Outcome cpu = train_case(golden, "cpu");
+  const DeviceOutcome cpu = train_on(golden, "cpu");
   const TempFolder scratch;
   const std::string folder = scratch.path();
   for (const auto& [first, second] : {std::pair("cpu", "cuda"), std::pair("cuda", "cpu")}) {
@@ -202,7 +202,7 @@ TEST(CudaCheckpoint, MovesBetweenCpuAndGpu) {
     found.model.read_all(states.model);
     found.optimizer.read_all(states.optimizer);
     const std::vector<StepResult> results = train(after, golden, 5, 10);
-    EXPECT_NEAR(results.back().loss, cpu.results.back().loss, kLossBound * cpu.results.back().loss)
+    EXPECT_NEAR(results.back().loss, cpu.results.back().loss, kDeviceLossBound * cpu.results.back().loss)
         << first << " to " << second;
   }
   std::filesystem::remove_all(folder);
@@ -336,8 +336,8 @@ TEST_P(CudaExchange, SixStepsAreThoseOfTheCpu) {
   double worst = 0;
   for (size_t rank = 0; rank < cpu.size(); ++rank) {
     for (const auto& [name, expected] : cpu[rank]) {
-      const double norm = norm_of(expected, std::vector<float>(expected.size(), 0.0f));
-      const double distance = norm_of(gpu[rank].at(name), expected);
+      const double norm = distance_between(expected, std::vector<float>(expected.size(), 0.0f));
+      const double distance = distance_between(gpu[rank].at(name), expected);
       EXPECT_LE(distance, kWeightBound * norm) << name << " of rank " << rank;
       if (norm > 0) worst = std::max(worst, distance / norm);
     }
@@ -397,8 +397,8 @@ TEST(CudaArrivals, AreThoseOfTheCpu) {
                               gpu = states_as_messages_come("cuda", plan, orders);
     for (size_t rank = 0; rank < cpu.size(); ++rank) {
       for (const auto& [name, expected] : cpu[rank]) {
-        const double norm = norm_of(expected, std::vector<float>(expected.size(), 0.0f));
-        EXPECT_LE(norm_of(gpu[rank].at(name), expected), kWeightBound * norm)
+        const double norm = distance_between(expected, std::vector<float>(expected.size(), 0.0f));
+        EXPECT_LE(distance_between(gpu[rank].at(name), expected), kWeightBound * norm)
             << exchange << ": " << name << " of rank " << rank;
       }
     }
@@ -419,8 +419,8 @@ TEST_P(CudaCompressed, RanksStayEqualAndNearTheCpu) {
   for (const auto& [name, _] : common) {
     EXPECT_EQ(gpu[0].at(name), gpu[1].at(name)) << name;
     const std::vector<float>& expected = cpu[0].at(name);
-    const double norm = norm_of(expected, std::vector<float>(expected.size(), 0.0f));
-    const double distance = norm_of(gpu[0].at(name), expected);
+    const double norm = distance_between(expected, std::vector<float>(expected.size(), 0.0f));
+    const double distance = distance_between(gpu[0].at(name), expected);
     EXPECT_LE(distance, 0.05 * norm) << name;
     if (norm > 0) worst = std::max(worst, distance / norm);
   }

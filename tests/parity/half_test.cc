@@ -19,15 +19,15 @@ std::unique_ptr<Trainer> make_trainer(const Golden& golden, Device& device) {
   return trainer;
 }
 
-struct Case {
+struct HalfCase {
   const char* golden;
   const char* precision;
   double bound;
 };
-std::ostream& operator<<(std::ostream& out, const Case& c) {
+std::ostream& operator<<(std::ostream& out, const HalfCase& c) {
   return out << c.golden << " in " << c.precision;
 }
-class Half : public testing::TestWithParam<Case> {};
+class Half : public testing::TestWithParam<HalfCase> {};
 
 TEST_P(Half, LossesFollowF32) {
   Golden golden = read_golden(GetParam().golden);
@@ -49,9 +49,9 @@ TEST_P(Half, LossesFollowF32) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Half,
-                         testing::Values(Case{"gpt", "bf16", 4e-3}, Case{"gpt", "f16", 4e-4},
-                                         Case{"llama", "bf16", 4e-3}, Case{"llama", "f16", 4e-4},
-                                         Case{"resnet20", "bf16", 8e-2}),
+                         testing::Values(HalfCase{"gpt", "bf16", 4e-3}, HalfCase{"gpt", "f16", 4e-4},
+                                         HalfCase{"llama", "bf16", 4e-3}, HalfCase{"llama", "f16", 4e-4},
+                                         HalfCase{"resnet20", "bf16", 8e-2}),
                          [](const auto& param) {
                            return std::string(param.param.golden) + "_" + param.param.precision;
                          });

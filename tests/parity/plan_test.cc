@@ -17,15 +17,15 @@
 namespace trireme::parity {
 namespace {
 
-struct Case {
+struct PlanCase {
   std::string golden, precision;
   std::vector<Plan> plans;
 };
-std::ostream& operator<<(std::ostream& out, const Case& c) {
+std::ostream& operator<<(std::ostream& out, const PlanCase& c) {
   return out << c.golden << " in " << c.precision;
 }
 
-Training training_of(const Case& one) {
+Training plan_training(const PlanCase& one) {
   const Golden golden = read_golden(one.golden);
   Training training{golden.model, golden.train, golden.optim, golden.shape, {}, {}};
   training.train.precision = one.precision;
@@ -36,10 +36,10 @@ Training training_of(const Case& one) {
   return training;
 }
 
-class PlanAgainstOneRank : public testing::TestWithParam<Case> {};
+class PlanAgainstOneRank : public testing::TestWithParam<PlanCase> {};
 
 TEST_P(PlanAgainstOneRank, DiffersByRoundingAlone) {
-  Reference reference(training_of(GetParam()));
+  Reference reference(plan_training(GetParam()));
   for (const Plan& plan : GetParam().plans) {
     const Result result = verify(reference, plan);
     EXPECT_EQ(result.verdict, Verdict::kRounding)
@@ -57,31 +57,31 @@ void expect_text_form(const Training& training, const Plan& plan) {
 }
 
 TEST_P(PlanAgainstOneRank, HasProgramsWithATextForm) {
-  const Training training = training_of(GetParam());
+  const Training training = plan_training(GetParam());
   for (const Plan& plan : GetParam().plans) expect_text_form(training, plan);
 }
 
-Plan plan(const std::string& preset, const std::string& mesh) {
+Plan plan_on(const std::string& preset, const std::string& mesh) {
   return {.mesh = parse_mesh(mesh), .preset = preset};
 }
 
 // Virtual shards are added up in one order, whoever has them.
 TEST(Shards, GiveTheSameBits) {
-  Training training = training_of({"gpt", "f32", {}});
+  Training training = plan_training({"gpt", "f32", {}});
   training.train.shards = 4;
   training.shape.rows *= training.train.accumulate;
   ASSERT_EQ(training.shape.rows % 4, 0);
   Reference reference(training);
-  const Result result = verify(reference, plan("data", "data:2"));
+  const Result result = verify(reference, plan_on("data", "data:2"));
   EXPECT_EQ(result.verdict, Verdict::kEqual) << result.reason << result.worst_tensor;
 }
 
 // One rank takes statistics of as many groups of rows.
 TEST(LocalBatchNorm, IsThatOfGroups) {
-  Training training = training_of({"resnet20", "f32", {}});
+  Training training = plan_training({"resnet20", "f32", {}});
   training.model.options.batch_norm_groups = 2;
   Reference reference(std::move(training));
-  Plan local = plan("data", "data:2");
+  Plan local = plan_on("data", "data:2");
   local.batch_norm = Plan::BatchNorm::kLocal;
   EXPECT_EQ(verify(reference, local).verdict, Verdict::kRounding);
 }
@@ -91,7 +91,7 @@ TEST(LocalBatchNorm, IsThatOfGroups) {
 // places.
 TEST(Pipelines, GiveTheSameBits) {
   const auto with = [](const char* golden, const char* precision) {
-    Training training = training_of({golden, precision, {}});
+    Training training = plan_training({golden, precision, {}});
     // As many microbatches as rows allow; all of them are there already.
     if (training.train.accumulate == 1 && training.shape.rows % 4 == 0) {
       training.train.accumulate = 4;
@@ -117,7 +117,7 @@ TEST(Pipelines, GiveTheSameBits) {
 
 TEST(Pipelines, GoWithTheOtherAxes) {
   for (const char* golden : {"gpt", "llama"}) {
-    Training training = training_of({golden, "f32", {}});
+    Training training = plan_training({golden, "f32", {}});
     Reference reference(std::move(training));
     for (const char* keys :
          {R"("pipe:2 data:2", "preset": "zero1")", R"("data:2 pipe:2", "preset": "zero3")",
@@ -150,7 +150,7 @@ double bytes_in_messages(const Training& training, const Plan& plan) {
 TEST(Pipelines, SendLessWhereBoundariesGoInParts) {
   for (const char* golden : {"gpt", "llama"}) {
     for (const char* precision : {"f32", "bf16"}) {
-      Training training = training_of({golden, precision, {}});
+      Training training = plan_training({golden, precision, {}});
       training.train.accumulate = 2;
       training.shape.rows /= 2;
       Reference reference(training);
@@ -191,7 +191,7 @@ TEST(Pipelines, SendPartsOfUnevenRows) {
 // Two stages add up each gradient, and a tied head's is added up by four.
 TEST(Pipelines, InBothDirectionsDifferByRounding) {
   for (const char* golden : {"gpt", "lstm"}) {
-    Training training = training_of({golden, "f32", {}});
+    Training training = plan_training({golden, "f32", {}});
     training.train.accumulate = 2;
     training.shape.rows /= 2;
     Reference reference(std::move(training));
@@ -201,7 +201,7 @@ TEST(Pipelines, InBothDirectionsDifferByRounding) {
       EXPECT_LE(result.verdict, Verdict::kRounding) << golden << ", " << mesh << ": " << result.reason;
     }
   }
-  Training training = training_of({"resnet20", "f32", {}});
+  Training training = plan_training({"resnet20", "f32", {}});
   training.train.accumulate = 2;
   training.shape.rows /= 2;
   Reference reference(std::move(training));
@@ -215,7 +215,7 @@ TEST(Pipelines, InBothDirectionsDifferByRounding) {
 // its gradient over `data` for themselves: to the same bits, also by algorithms that add in an order of their
 // own at each place of a vector.
 TEST(Pipelines, AgreeOnWeightsThatSeveralStagesHave) {
-  Reference reference(training_of({"llama", "f32", {}}));
+  Reference reference(plan_training({"llama", "f32", {}}));
   const Result result = verify(reference, parse_plan(R"({"mesh": "pipe:2 data:3", "algorithm": "ring",
       "stages": ["model.layers.0"], "layouts": {"model.embed_tokens.weight": "data:1"}})",
                                                      "plan"));
@@ -228,7 +228,7 @@ TEST(Offload, ChangesNoBit) {
   const std::string offload =
       fmt::format(R"("offload": {{"optimizer": "file", "folder": "{}"}})", testing::TempDir());
   for (const char* golden : {"llama", "gpt_lamb", "resnet20"}) {
-    Reference reference(training_of({golden, "f32", {}}));
+    Reference reference(plan_training({golden, "f32", {}}));
     const auto verdict = [&](std::string_view keys) {
       const Result result =
           verify(reference, parse_plan(fmt::format(R"({{"mesh": {}, {}}})", keys, offload), "plan"));
@@ -245,7 +245,7 @@ TEST(Offload, ChangesNoBit) {
 // Weights and gradients too: the model is computed unit by unit, as a pipeline's stages do.
 TEST(Offload, OfWeightsAndGradientsChangesNoBitOfOneRankUnlessWeightsAreTied) {
   const auto verdict = [&](const char* golden, std::string_view keys, std::string_view what, int accumulate) {
-    Training training = training_of({golden, "f32", {}});
+    Training training = plan_training({golden, "f32", {}});
     training.train.accumulate = accumulate;
     training.shape.rows /= accumulate;
     Reference reference(std::move(training));
@@ -274,7 +274,7 @@ TEST(Offload, OfWeightsAndGradientsChangesNoBitOfOneRankUnlessWeightsAreTied) {
 class OffloadedPrograms : public testing::TestWithParam<std::string> {};
 
 TEST_P(OffloadedPrograms, AreHeldToTheirOrder) {
-  const Training training = training_of({"gpt", "bf16", {}});
+  const Training training = plan_training({"gpt", "bf16", {}});
   const Plan plan = parse_plan(fmt::format(R"({{"mesh": "data:2",
       "offload": {{"optimizer": "file", {} "folder": "{}"}}}})",
                                            GetParam(), testing::TempDir()),
@@ -306,7 +306,7 @@ INSTANTIATE_TEST_SUITE_P(Offload, OffloadedPrograms,
 
 // On every rank, of every stage.
 TEST(Pipelines, UseTheMemoryThatWasPlanned) {
-  Training training = training_of({"gpt", "f32", {}});
+  Training training = plan_training({"gpt", "f32", {}});
   training.train.accumulate = 2;
   training.shape.rows /= 2;
   for (const char* keys :
@@ -328,7 +328,7 @@ TEST(Pipelines, UseTheMemoryThatWasPlanned) {
 }
 
 TEST(Pipelines, HaveProgramsWithATextForm) {
-  Training training = training_of({"gpt", "bf16", {}});
+  Training training = plan_training({"gpt", "bf16", {}});
   training.train.accumulate = 2;
   training.shape.rows /= 2;
   for (const char* json : {R"({"mesh": "pipe:2", "schedule": "zb_h1", "recompute": "full"})",
@@ -341,7 +341,7 @@ TEST(Pipelines, HaveProgramsWithATextForm) {
 // elsewhere: the pieces of the first microbatch and of the next ones must still hand one another the same.
 TEST(Pipelines, GoWithLayoutsThatMoveMuch) {
   const auto expect_rounding = [](const char* golden, const char* keys) {
-    Training training = training_of({golden, "f32", {}});
+    Training training = plan_training({golden, "f32", {}});
     training.train.accumulate = 2;
     training.shape.rows /= 2;
     Reference reference(std::move(training));
@@ -358,7 +358,7 @@ TEST(Pipelines, GoWithLayoutsThatMoveMuch) {
 // Over a preset, over none, and along an axis that no preset knows.
 TEST(LayoutsOfSingleValues, DifferByRoundingAlone) {
   const auto verdict = [](const char* golden, std::string_view json) {
-    Reference reference(training_of({golden, "f32", {}}));
+    Reference reference(plan_training({golden, "f32", {}}));
     const Result result = verify(reference, parse_plan(json, "plan"));
     return std::string(name(result.verdict)) + result.reason;
   };
@@ -399,16 +399,16 @@ TEST(Replicas, DifferByRoundingAlone) {
 }
 
 // Three ranks have parts that are not even. Golden gpts have vocabularies that do not divide.
-std::vector<Case> cases() {
-  const std::vector<Plan> rows = {plan("data", "data:3"), plan("zero1", "data:2"), plan("zero2", "data:2"),
-                                  plan("zero3", "data:3")};
+std::vector<PlanCase> plan_cases() {
+  const std::vector<Plan> rows = {plan_on("data", "data:3"), plan_on("zero1", "data:2"), plan_on("zero2", "data:2"),
+                                  plan_on("zero3", "data:3")};
   const std::vector<Plan> transformer = {
-      plan("megatron", "tensor:2"), plan("megatron+zero1", "data:2 tensor:2"),
-      plan("megatron+zero3", "data:2 tensor:2"), plan("megatron+sequence", "tensor:2"),
-      plan("megatron+sequence+zero2", "data:2 tensor:2")};
-  const std::vector<Plan> tensor = {plan("megatron", "tensor:3"), plan("megatron+zero1", "data:2 tensor:2")};
-  const std::vector<Plan> hybrid = {plan("hybrid_cnn", "tensor:2"),
-                                    plan("hybrid_cnn+zero1", "data:2 tensor:2")};
+      plan_on("megatron", "tensor:2"), plan_on("megatron+zero1", "data:2 tensor:2"),
+      plan_on("megatron+zero3", "data:2 tensor:2"), plan_on("megatron+sequence", "tensor:2"),
+      plan_on("megatron+sequence+zero2", "data:2 tensor:2")};
+  const std::vector<Plan> tensor = {plan_on("megatron", "tensor:3"), plan_on("megatron+zero1", "data:2 tensor:2")};
+  const std::vector<Plan> hybrid = {plan_on("hybrid_cnn", "tensor:2"),
+                                    plan_on("hybrid_cnn+zero1", "data:2 tensor:2")};
   const auto both = [](std::vector<Plan> plans, const std::vector<Plan>& more) {
     plans.insert(plans.end(), more.begin(), more.end());
     return plans;
@@ -416,23 +416,23 @@ std::vector<Case> cases() {
   return {{"mlp", "f32", both(rows, tensor)},
           {"lstm", "f32", both(rows, tensor)},
           {"gpt", "f32", both(rows, transformer)},
-          {"gpt_ignored", "f32", both(rows, {plan("megatron", "tensor:2")})},
+          {"gpt_ignored", "f32", both(rows, {plan_on("megatron", "tensor:2")})},
           {"gpt_lamb", "f32", both(rows, transformer)},
           {"llama", "f32", both(rows, transformer)},
           {"llama_accumulated",
            "f32",
-           {plan("data", "data:2"), plan("zero2", "data:2"), plan("zero3", "data:2")}},
-          {"lenet", "f32", {plan("hybrid_cnn", "tensor:3")}},
+           {plan_on("data", "data:2"), plan_on("zero2", "data:2"), plan_on("zero3", "data:2")}},
+          {"lenet", "f32", {plan_on("hybrid_cnn", "tensor:3")}},
           {"lenet_lars", "f32", both(rows, hybrid)},
-          {"resnet20", "f32", {plan("zero3", "data:2"), plan("hybrid_cnn+zero1", "data:2 tensor:2")}},
+          {"resnet20", "f32", {plan_on("zero3", "data:2"), plan_on("hybrid_cnn+zero1", "data:2 tensor:2")}},
           {"gpt",
            "bf16",
-           {plan("data", "data:2"), plan("zero3", "data:2"), plan("megatron", "tensor:2"),
-            plan("megatron+zero2", "data:2 tensor:2"), plan("megatron+sequence", "tensor:2 data:2"),
-            plan("megatron+sequence", "data:3 tensor:2")}}};
+           {plan_on("data", "data:2"), plan_on("zero3", "data:2"), plan_on("megatron", "tensor:2"),
+            plan_on("megatron+zero2", "data:2 tensor:2"), plan_on("megatron+sequence", "tensor:2 data:2"),
+            plan_on("megatron+sequence", "data:3 tensor:2")}}};
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, PlanAgainstOneRank, testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Cases, PlanAgainstOneRank, testing::ValuesIn(plan_cases()),
                          [](const auto& param) { return param.param.golden + "_" + param.param.precision; });
 
 }  // namespace

@@ -64,18 +64,18 @@ Trained trained(const Golden& golden, const TrainOptions& options, const Plan& p
   return result;
 }
 
-struct Case {
+struct RecomputeCase {
   std::string golden, precision, preset, mesh, schedule = "";
 };
-std::ostream& operator<<(std::ostream& out, const Case& c) {
+std::ostream& operator<<(std::ostream& out, const RecomputeCase& c) {
   return out << c.golden << " in " << c.precision << ", " << c.preset << " on " << c.mesh << " "
              << c.schedule;
 }
 
-class RecomputeTest : public testing::TestWithParam<Case> {};
+class RecomputeTest : public testing::TestWithParam<RecomputeCase> {};
 
 TEST_P(RecomputeTest, ChangesNoBit) {
-  const Case& one = GetParam();
+  const RecomputeCase& one = GetParam();
   Golden golden = read_golden(one.golden);
   golden.model.dropout = 0.2;
   TrainOptions options = golden.train;
@@ -101,8 +101,8 @@ TEST_P(RecomputeTest, ChangesNoBit) {
   }
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> result;
+std::vector<RecomputeCase> recompute_cases() {
+  std::vector<RecomputeCase> result;
   for (const char* golden : {"gpt", "llama", "resnet20", "lstm"}) {
     const bool convolves = golden == std::string("resnet20");
     for (const char* precision : {"f32", "bf16"}) {
@@ -119,7 +119,7 @@ std::vector<Case> cases() {
   return result;
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, RecomputeTest, testing::ValuesIn(cases()));
+INSTANTIATE_TEST_SUITE_P(Cases, RecomputeTest, testing::ValuesIn(recompute_cases()));
 
 // A GPT of 12 layers, in f32: T tokens, h features, H heads, V words.
 TEST(RecomputeMemory, IsThatOfTheClosedForm) {

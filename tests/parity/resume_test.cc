@@ -11,16 +11,16 @@
 namespace trireme::parity {
 namespace {
 
-struct Case {
+struct ResumeCase {
   const char* golden;
   const char* precision;
   double dropout;
 };
-std::ostream& operator<<(std::ostream& out, const Case& c) {
+std::ostream& operator<<(std::ostream& out, const ResumeCase& c) {
   return out << c.golden << " in " << c.precision;
 }
 
-class Resume : public testing::TestWithParam<Case> {};
+class Resume : public testing::TestWithParam<ResumeCase> {};
 
 TEST_P(Resume, TenStepsAndTenAreTwenty) {
   Golden golden = read_golden(GetParam().golden);
@@ -54,9 +54,9 @@ TEST_P(Resume, TenStepsAndTenAreTwenty) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Resume,
-                         testing::Values(Case{"gpt", "f32", 0.1}, Case{"gpt", "f16", 0.0},
-                                         Case{"llama_accumulated", "bf16", 0.1}, Case{"lstm", "f32", 0.2},
-                                         Case{"lenet_lars", "f32", 0.0}, Case{"resnet20", "f32", 0.0}),
+                         testing::Values(ResumeCase{"gpt", "f32", 0.1}, ResumeCase{"gpt", "f16", 0.0},
+                                         ResumeCase{"llama_accumulated", "bf16", 0.1}, ResumeCase{"lstm", "f32", 0.2},
+                                         ResumeCase{"lenet_lars", "f32", 0.0}, ResumeCase{"resnet20", "f32", 0.0}),
                          [](const auto& param) {
                            return std::string(param.param.golden) + "_" + param.param.precision;
                          });

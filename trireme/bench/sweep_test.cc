@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-SweepBase small_gpt(const std::string& plan) {
+SweepBase base_of_gpt(const std::string& plan) {
   return {.source = {.settings = {"model.family=gpt", "model.layers=2", "model.heads=4", "model.hidden=32",
                                   "model.vocab=64", "model.seq=16", "train.batch=16"}},
           .plan = parse_plan(plan, "the plan"),
@@ -43,7 +43,7 @@ TEST(Sweep, KeysThatChangeTogether) {
 
 // Each point is the prediction of the plan and the settings written out.
 TEST(Sweep, PointsArePredictions) {
-  const SweepBase base = small_gpt(R"({"mesh":"data:2 tensor:1","preset":"megatron+zero1"})");
+  const SweepBase base = base_of_gpt(R"({"mesh":"data:2 tensor:1","preset":"megatron+zero1"})");
   const std::vector<SweepPoint> points = points_of(base, {"data,train.batch=2:16,4:32", "tensor=1,2"});
   ASSERT_EQ(points.size(), 4u);
   EXPECT_THAT(points[1].values, ElementsAre("2", "16", "2"));
@@ -66,7 +66,7 @@ TEST(Sweep, PointsArePredictions) {
 // A plan that can not be is a row with the reason, and the others are simulated.
 TEST(Sweep, RefusedPointsStay) {
   const std::vector<SweepPoint> points =
-      points_of(small_gpt(R"({"mesh":"tensor:2","preset":"megatron"})"), {"tensor=2,64,0"});
+      points_of(base_of_gpt(R"({"mesh":"tensor:2","preset":"megatron"})"), {"tensor=2,64,0"});
   ASSERT_EQ(points.size(), 3u);
   EXPECT_TRUE(points[0].prediction);
   EXPECT_FALSE(points[1].prediction);
@@ -76,7 +76,7 @@ TEST(Sweep, RefusedPointsStay) {
 
 // What belongs together is applied together: neither value alone is a plan.
 TEST(Sweep, KeysOfThePlan) {
-  const std::vector<SweepPoint> points = points_of(small_gpt(R"({"mesh":"pipe:2","accumulate":4})"),
+  const std::vector<SweepPoint> points = points_of(base_of_gpt(R"({"mesh":"pipe:2","accumulate":4})"),
                                                    {"schedule,chunks=1f1b:1,interleaved:1,interleaved:2"});
   ASSERT_EQ(points.size(), 3u);
   EXPECT_TRUE(points[0].prediction) << points[0].refusal;
@@ -84,7 +84,7 @@ TEST(Sweep, KeysOfThePlan) {
 }
 
 TEST(Sweep, KeysAreChecked) {
-  const SweepBase base = small_gpt(R"({"mesh":"data:2"})");
+  const SweepBase base = base_of_gpt(R"({"mesh":"data:2"})");
   EXPECT_THAT(
       error_of([&] { points_of(base, {"tensor=1,2"}); }),
       HasSubstr("'tensor' is neither a setting, like train.batch, nor hosts, a key of the plan or an axis"));
@@ -98,7 +98,7 @@ TEST(Sweep, KeysAreChecked) {
 
 TEST(Sweep, ChartHasALineForEachChoice) {
   const std::vector<Swept> swept = {parse_swept("data=1,2,8"), parse_swept("train.precision=f32,f16")};
-  const std::vector<SweepPoint> points = sweep(small_gpt(R"({"mesh":"data:2"})"), swept, [](const auto&) {});
+  const std::vector<SweepPoint> points = sweep(base_of_gpt(R"({"mesh":"data:2"})"), swept, [](const auto&) {});
   const LineChart chart = sweep_chart(swept, points, sweep_figure("rate"));
   ASSERT_EQ(chart.lines.size(), 2u);
   EXPECT_EQ(chart.legend[1].name, "train.precision=f16");

@@ -8,14 +8,14 @@
 namespace trireme {
 namespace {
 
-const GainQuery kAlways = [](const Graph&, const Node&) { return true; };
-const GainQuery kNever = [](const Graph&, const Node&) { return false; };
+const GainQuery kTake = [](const Graph&, const Node&) { return true; };
+const GainQuery kLeave = [](const Graph&, const Node&) { return false; };
 
-std::string fused_text(const std::string& text, const GainQuery& gains = kAlways) {
+std::string fused_text(const std::string& text, const GainQuery& gains = kTake) {
   return print(fused_for_device(parse_graph(text, ops()), ops(), gains));
 }
 
-const std::string kHead =
+const std::string kAttentionInputs =
     "graph g\n"
     "input %x: bf16[2,8,24]\n"
     "input %d: bf16[2,8,2,1,4]\n";
@@ -35,8 +35,8 @@ const std::string kBackward =
 
 TEST(DeviceFuse, AttentionAndItsGradientTakeQKAndVAsOne) {
   EXPECT_EQ(
-      fused_text(kHead + kForward + kBackward + "output o = %o\noutput dx = %dx\n"),
-      kHead +
+      fused_text(kAttentionInputs + kForward + kBackward + "output o = %o\noutput dx = %dx\n"),
+      kAttentionInputs +
           "%o: bf16[2,8,2,1,4], %l: f32[2,2,1,8] = attention_packed(%x) {causal=1, scale=0.5, width=4}\n"
           "%dx: bf16[2,8,24] = attention_packed_grad(%d, %x, %o, %l) {causal=1, scale=0.5, width=4}\n"
           "output o = %o\noutput dx = %dx\n");
@@ -46,13 +46,13 @@ TEST(DeviceFuse, WhatSomebodyElseReadsStays) {
   for (const char* more :
        {"output q = %q\n", "output k4 = %k4\n", "output dv = %dv\n", "output rk = %rk\n"}) {
     const std::string text =
-        kHead + kForward + kBackward + "output o = %o\noutput dx = %dx\n" + std::string(more);
+        kAttentionInputs + kForward + kBackward + "output o = %o\noutput dx = %dx\n" + std::string(more);
     EXPECT_EQ(fused_text(text), text) << more;
   }
 }
 
 TEST(DeviceFuse, PartsInAnotherOrderStay) {
-  std::string text = kHead + kForward + kBackward + "output o = %o\noutput dx = %dx\n";
+  std::string text = kAttentionInputs + kForward + kBackward + "output o = %o\noutput dx = %dx\n";
   text.replace(text.find("concat(%rq, %rk"), 15, "concat(%rk, %rq");
   EXPECT_EQ(fused_text(text), text);
 }
@@ -88,8 +88,8 @@ TEST(DeviceFuse, AnUpdateWritesTheRoundedWeight) {
 }
 
 TEST(DeviceFuse, NothingIsDoneWhereNothingIsGained) {
-  const std::string text = kHead + kForward + kBackward + "output o = %o\noutput dx = %dx\n";
-  EXPECT_EQ(fused_text(text, kNever), text);
+  const std::string text = kAttentionInputs + kForward + kBackward + "output o = %o\noutput dx = %dx\n";
+  EXPECT_EQ(fused_text(text, kLeave), text);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ Graph loss_graph() {
   return b.take();
 }
 
-std::string ops_of(const Graph& graph) {
+std::string ops_text(const Graph& graph) {
   std::string text;
   for (const Node& node : graph.nodes)
     text += std::string(text.empty() ? "" : " ") + std::string(node.op->name);
@@ -32,7 +32,7 @@ TEST(Expand, ClassesThatAreSplitAreAddedUpInParts) {
   Pins pins;
   pins.states["w"] = {parse_layout("{tensor:1}", mesh), parse_layout("{tensor:1}", mesh)};
   const Graph graph = expand(loss_graph(), mesh, pins, ops());
-  EXPECT_EQ(ops_of(graph), "matmul max cross_entropy_sums cross_entropy_total");
+  EXPECT_EQ(ops_text(graph), "matmul max cross_entropy_sums cross_entropy_total");
   EXPECT_EQ(graph.values[graph.outputs[0].value].name, "loss");
   EXPECT_EQ(graph.values[graph.outputs[1].value].name, "loss.1");
   const Spread found = spread(graph, mesh, pins);
@@ -45,7 +45,7 @@ TEST(Expand, WhatIsNotSplitStaysOne) {
   Pins pins;
   pins.values["x"] = pins.values["targets"] = parse_layout("{data:0}", mesh);
   pins.outputs["loss"] = pins.outputs["count"] = parse_layout("{data:sum}", mesh);
-  EXPECT_EQ(ops_of(expand(loss_graph(), mesh, pins, ops())), "matmul cross_entropy");
+  EXPECT_EQ(ops_text(expand(loss_graph(), mesh, pins, ops())), "matmul cross_entropy");
 }
 
 }  // namespace

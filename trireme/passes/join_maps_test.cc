@@ -13,15 +13,15 @@ std::string joined_text(
   return print(join_maps(parse_graph(text, ops()), ops(), gains));
 }
 
-const std::string kInputs = "graph g\ninput %x: bf16[8,6]\ninput %w: bf16[6,4]\ninput %u: bf16[6,4]\n";
+const std::string kProductInputs = "graph g\ninput %x: bf16[8,6]\ninput %w: bf16[6,4]\ninput %u: bf16[6,4]\n";
 const std::string kProducts =
     "%m/a: bf16[8,4] = matmul(%x, %w)\n"
     "%m/b: bf16[8,4] = matmul(%x, %u)\n";
 
 TEST(JoinMaps, AChainBecomesOne) {
-  EXPECT_EQ(joined_text(kInputs + kProducts +
+  EXPECT_EQ(joined_text(kProductInputs + kProducts +
                         "%m/s: bf16[8,4] = silu(%m/a)\n%m/p: bf16[8,4] = mul(%m/s, %m/b)\noutput p = %m/p\n"),
-            kInputs + kProducts +
+            kProductInputs + kProducts +
                 "%m/p: bf16[8,4] = map(%m/a, %m/b) {code=\"silu(0); mul(2, 1)\", results=[3]}\n"
                 "output p = %m/p\n");
 }
@@ -39,7 +39,7 @@ TEST(JoinMaps, ABiasAndAScalarRepeat) {
 // of silu(a) and p is kept from the forward part, since the map of the gradients has all that they are made
 // of.
 TEST(JoinMaps, TheBackwardPartMakesAgainWhatItCan) {
-  const std::string inputs = kInputs + "input %v: bf16[4,6]\n";
+  const std::string inputs = kProductInputs + "input %v: bf16[4,6]\n";
   const std::string forward = kProducts +
                               "%m/s: bf16[8,4] = silu(%m/a)\n"
                               "%m/p: bf16[8,4] = mul(%m/s, %m/b)\n"
@@ -71,7 +71,7 @@ TEST(JoinMaps, TheBackwardPartMakesAgainWhatItCan) {
 
 // Between the two stands a product that reads the first and makes what the second reads.
 TEST(JoinMaps, WhatAnotherOpStandsBetweenStays) {
-  const std::string text = kInputs +
+  const std::string text = kProductInputs +
                            "%a: bf16[8,6] = relu(%x)\n%b: bf16[8,4] = matmul(%a, %w)\n"
                            "%c: bf16[8,6] = matmul(%b, %w) {transpose_b=1}\n%d: bf16[8,6] = mul(%c, %a)\n"
                            "output d = %d\n";
@@ -79,9 +79,9 @@ TEST(JoinMaps, WhatAnotherOpStandsBetweenStays) {
 }
 
 TEST(JoinMaps, AnOutputIsStillMade) {
-  EXPECT_EQ(joined_text(kInputs +
+  EXPECT_EQ(joined_text(kProductInputs +
                         "%a: bf16[8,6] = relu(%x)\n%b: bf16[8,6] = neg(%a)\noutput a = %a\noutput b = %b\n"),
-            kInputs +
+            kProductInputs +
                 "%a: bf16[8,6], %b: bf16[8,6] = map(%x) {code=\"relu(0); neg(1)\", results=[1,2]}\n"
                 "output a = %a\noutput b = %b\n");
 }
@@ -96,7 +96,7 @@ TEST(JoinMaps, OtherFormatsReductionsAndDrawsAreNotElementWise) {
 }
 
 TEST(JoinMaps, NothingIsDoneWhereNothingIsGained) {
-  const std::string text = kInputs + "%a: bf16[8,6] = relu(%x)\n%b: bf16[8,6] = neg(%a)\noutput b = %b\n";
+  const std::string text = kProductInputs + "%a: bf16[8,6] = relu(%x)\n%b: bf16[8,6] = neg(%a)\noutput b = %b\n";
   EXPECT_EQ(joined_text(text, [](const Graph&, const Node&) { return false; }), text);
 }
 

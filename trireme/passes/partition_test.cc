@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<std::string> results(const char* text, const Mesh& mesh, const Pins& pins) {
+std::vector<std::string> names_on_rank_1(const char* text, const Mesh& mesh, const Pins& pins) {
   const Graph whole = parse_graph(text, ops());
   const Graph local = partition(whole, mesh, pins, spread(whole, mesh, pins), /*rank=*/1, ops());
   verify(local);
@@ -28,7 +28,7 @@ TEST(Partition, NamesCollectivesByWhatTheyMove) {
   const Layout columns = parse_layout("{tensor:1}", mesh), rows = parse_layout("{tensor:0}", mesh);
   pins.states["mlp.first"] = {parse_layout("{data:0 tensor:1}", mesh), columns};
   pins.states["mlp.second"] = {rows, rows};
-  EXPECT_THAT(results("input %x: f32[2,4]\n"
+  EXPECT_THAT(names_on_rank_1("input %x: f32[2,4]\n"
                       "state %mlp.first: f32[4,8]\n"
                       "state %mlp.second: f32[8,4]\n"
                       "%mlp/matmul: f32[2,8] = matmul(%x, %mlp.first)\n"
@@ -44,7 +44,7 @@ TEST(Partition, NamesPartsByWhatTheyAreCutFrom) {
   Pins pins;
   pins.values["a/exp"] = parse_layout("{tensor:0}", mesh);
   pins.values["b/exp"] = parse_layout("{tensor:0x2}", mesh);
-  EXPECT_THAT(results("input %x: f32[8]\n"
+  EXPECT_THAT(names_on_rank_1("input %x: f32[8]\n"
                       "%a/exp: f32[8] = exp(%x)\n"
                       "%b/exp: f32[8] = exp(%x)\n",
                       mesh, pins),

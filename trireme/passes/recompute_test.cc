@@ -26,7 +26,7 @@ using ::testing::Not;
 using Kind = Recompute::Kind;
 
 // Two blocks between a stem and a head; the second product is wide, so that it is dear.
-constexpr std::string_view kForward =
+constexpr std::string_view kForwardGraph =
     "graph step\n"
     "state %w: f32[64,64] parameter\n"
     "state %v: f32[64,64] parameter\n"
@@ -84,12 +84,12 @@ std::vector<std::string> inputs_of(const Graph& graph, std::string_view name) {
 }
 
 TEST(Recompute, NoneChangesNothing) {
-  const Graph graph = with_backward(kForward);
+  const Graph graph = with_backward(kForwardGraph);
   EXPECT_EQ(print(recompute(graph, values_made_again(graph, {}))), print(graph));
 }
 
 TEST(Recompute, FullMakesBlocksAgainFromTheirInputs) {
-  const Graph graph = with_backward(kForward), result = recomputed(graph, {Kind::kFull});
+  const Graph graph = with_backward(kForwardGraph), result = recomputed(graph, {Kind::kFull});
   // What the head reads (b.1/gelu) and what b.1 is given (b.0/out/matmul) are kept.
   EXPECT_THAT(clones(result),
               ElementsAre("b.1/again/matmul", "b.0/again/matmul", "b.0/again/gelu", "b.0/again/dropout"));
@@ -100,7 +100,7 @@ TEST(Recompute, FullMakesBlocksAgainFromTheirInputs) {
 }
 
 TEST(Recompute, TheBackwardPartReadsClonesAloneAndEachStandsBeforeItsFirstReader) {
-  const Graph graph = with_backward(kForward), result = recomputed(graph, {Kind::kFull});
+  const Graph graph = with_backward(kForwardGraph), result = recomputed(graph, {Kind::kFull});
   const int begin = backward_begin(result);
   const std::vector<std::vector<int>> readers = result.readers();
   for (const char* name : {"b.0/matmul", "b.0/gelu", "b.0/dropout", "b.1/matmul"}) {
@@ -114,13 +114,13 @@ TEST(Recompute, TheBackwardPartReadsClonesAloneAndEachStandsBeforeItsFirstReader
 }
 
 TEST(Recompute, AClonedNodeHasTheAttributesOfItsOriginal) {
-  const Graph result = recomputed(with_backward(kForward), {Kind::kFull});
+  const Graph result = recomputed(with_backward(kForwardGraph), {Kind::kFull});
   EXPECT_EQ(result.nodes[place_of(result, "b.0/again/dropout")].attrs,
             result.nodes[place_of(result, "b.0/dropout")].attrs);
 }
 
 TEST(Recompute, SelectiveRepeatsWhatIsCheapFromWhatIsKeptAnyway) {
-  const Graph result = recomputed(with_backward(kForward), {Kind::kSelective});
+  const Graph result = recomputed(with_backward(kForwardGraph), {Kind::kSelective});
   // gelu from the product that its gradient reads; not the products, of 2·64 FLOPs for 4 bytes.
   EXPECT_THAT(clones(result), ElementsAre("b.0/again/gelu", "b.0/again/dropout"));
 }
@@ -147,7 +147,7 @@ TEST(Recompute, SelectiveCountsOnceWhatIsKeptForSeveral) {
 }
 
 TEST(Recompute, NamesAreScopesOrValues) {
-  const Graph graph = with_backward(kForward);
+  const Graph graph = with_backward(kForwardGraph);
   EXPECT_THAT(clones(recomputed(graph, {Kind::kNamed, {"b.1"}})), ElementsAre("b.1/again/matmul"));
   EXPECT_THAT(clones(recomputed(graph, {Kind::kNamed, {"b.*"}})),
               testing::UnorderedElementsAreArray(clones(recomputed(graph, {Kind::kFull}))));
@@ -160,7 +160,7 @@ TEST(Recompute, NamesAreScopesOrValues) {
 
 // In whatever order they stand, the widest counts.
 TEST(Recompute, NamesMayOverlap) {
-  const Graph graph = with_backward(kForward);
+  const Graph graph = with_backward(kForwardGraph);
   const std::vector<std::string> whole = clones(recomputed(graph, {Kind::kNamed, {"b.0"}}));
   const std::vector<std::vector<std::string>> overlapping = {
       {"b.0", "b.0/out"}, {"b.0/out", "b.0"}, {"b.0", "b.0"}, {"b.0/*", "b.0"}};
@@ -173,16 +173,16 @@ TEST(Recompute, NamesMayOverlap) {
 }
 
 TEST(Recompute, NamesThatAreNotThereAreRefused) {
-  const Graph graph = with_backward(kForward);
+  const Graph graph = with_backward(kForwardGraph);
   EXPECT_THAT(error_of([&] {
                 recomputed(graph, {Kind::kNamed, {"b.2"}});
               }),
               HasSubstr("did you mean 'b.0'?"));
   const std::string without_blocks =
-      std::regex_replace(std::string(kForward), std::regex("%b\\.([01])"), "%b$1_");
+      std::regex_replace(std::string(kForwardGraph), std::regex("%b\\.([01])"), "%b$1_");
   EXPECT_THAT(error_of([&] { recomputed(with_backward(without_blocks), {Kind::kFull}); }),
               HasSubstr("this model has no blocks"));
-  const Graph forward_only = parse_graph(kForward, ops());
+  const Graph forward_only = parse_graph(kForwardGraph, ops());
   EXPECT_THAT(values_made_again(forward_only, {Kind::kNamed, {"nothing"}}), Not(IsEmpty()));
 }
 
@@ -230,7 +230,7 @@ TEST(Recompute, FullRunsCollectivesAgainUnlessThePlanKeepsThem) {
 }
 
 TEST(Recompute, KeptBytesAreThoseThatTheBackwardPartReads) {
-  const Graph graph = with_backward(kForward);
+  const Graph graph = with_backward(kForwardGraph);
   constexpr size_t kValue = 8 * 64 * 4;
   // stem/tanh, b.0/matmul, b.0/dropout, b.0/out/matmul, b.1/matmul, b.1/gelu; weights are not counted.
   EXPECT_EQ(kept_bytes(graph), 6 * kValue);

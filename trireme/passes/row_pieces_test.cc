@@ -14,7 +14,7 @@ using testing::ElementsAre;
 
 const TensorType kScalar{DType::f32, {}}, kMatrix{DType::f32, {10, 3}};
 
-struct Update {
+struct PiecedUpdate {
   Builder b{ops(), "update"};
   ValueId lr = b.input("lr", kScalar, Role::kScalar), scale = b.input("scale", kScalar, Role::kScalar);
   ValueId w = b.state("w", kMatrix, Role::kParameter), g = b.state("g", kMatrix, Role::kGradient),
@@ -30,7 +30,7 @@ struct Update {
 };
 
 TEST(RowPieces, SeeSomeRowsOfEachState) {
-  Update update;
+  PiecedUpdate update;
   update.momentum(update.scale);
   const std::vector<Graph> pieces = in_row_pieces(update.b.take(), {10, 3}, 4, ops());
   std::vector<std::string> names;
@@ -54,11 +54,11 @@ TEST(RowPieces, SeeSomeRowsOfEachState) {
 }
 
 TEST(RowPieces, AreNotMadeWhereAnOpMixesRows) {
-  Update update;
+  PiecedUpdate update;
   update.momentum(update.b.op("sum_squares", {update.g}));
   const Graph graph = update.b.take();
   EXPECT_EQ(in_row_pieces(graph, {10, 3}, 4, ops()).size(), 1u);
-  Update simple;
+  PiecedUpdate simple;
   simple.momentum(simple.scale);
   EXPECT_EQ(in_row_pieces(simple.b.take(), {10, 3}, 10, ops()).size(), 1u);  // and where one is enough
 }

@@ -207,7 +207,7 @@ TEST(Stage, PutsGradientsOfWeightsIntoAPhaseOfTheirOwn) {
 }
 
 // Two weights on two stages, and the norm of both gradients.
-Graph update_graph() {
+Graph update_of_two() {
   Builder b(ops(), "update");
   const ValueId lr = b.input("lr", {DType::f32, {}}, Role::kScalar);
   ValueId squares = kNoValue;
@@ -228,7 +228,7 @@ Graph update_graph() {
 TEST(StageUpdate, GathersNumbersAndKeepsTheOrderOfOneRank) {
   const StateStages where = {{"v", {0}}, {"grad.v", {0}}, {"w", {1}}, {"grad.w", {1}}};
   for (const int number : {0, 1}) {
-    const StagedUpdate own = stage_updates(update_graph(), where, 2, ops())[number];
+    const StagedUpdate own = stage_updates(update_of_two(), where, 2, ops())[number];
     EXPECT_THAT(own.borrowed, IsEmpty());
     EXPECT_THAT(updated(own.graph), ElementsAre(number == 0 ? "v" : "w"));
     const auto collectives = std::ranges::count_if(
@@ -294,7 +294,7 @@ TEST(SecondHolder, AddsUpUnderANameOfItsOwn) {
   EXPECT_EQ(piece.values[piece.updates[0].state].attrs.text("addend_of"), "grad.w");
   EXPECT_EQ(piece.find("stash.x"), piece.updates[0].value);
 
-  const Graph update = with_sums_of_holders(update_graph(), {"grad.w"}, ops());
+  const Graph update = with_sums_of_holders(update_of_two(), {"grad.w"}, ops());
   const auto operands = [&](std::string_view name) {
     std::vector<std::string> result;
     for (ValueId input : update.nodes[update.values[update.find(name)].node].inputs)

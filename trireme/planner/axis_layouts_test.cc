@@ -27,7 +27,7 @@ Config gpt() {
   return config;
 }
 
-Cluster cluster_of(int devices, double memory_bytes, double link_bytes_per_second) {
+Cluster slow_cluster(int devices, double memory_bytes, double link_bytes_per_second) {
   return parse_cluster(fmt::format(R"(
 name = "small"
 [[device]]
@@ -84,7 +84,7 @@ std::string text(const Parameters& parameters) {
 
 TEST(AxisLayouts, OfATransformerWithOneRowAreMegatrons) {
   const Graph graph = plan_subject(gpt(), Shape{128}).graph(1);
-  const AxisLayouts found = layouts_of(graph, cluster_of(2, 1e9, 2e9), {.ranks = 2});
+  const AxisLayouts found = layouts_of(graph, slow_cluster(2, 1e9, 2e9), {.ranks = 2});
   Parameters wanted = large_ones_of("megatron", 2, graph), blocks = large_ones(found, graph);
   // Whether tables of tokens and positions are split rests on more than one row.
   const auto is_table = [](const auto& entry) { return entry.first.starts_with("w"); };
@@ -96,7 +96,7 @@ TEST(AxisLayouts, OfATransformerWithOneRowAreMegatrons) {
 
 TEST(AxisLayouts, WhereNothingTravelsFastNothingIsSplit) {
   const Graph graph = plan_subject(gpt(), Shape{128}).graph(1);
-  const AxisLayouts found = layouts_of(graph, cluster_of(2, 1e9, 1e4), {.ranks = 2});
+  const AxisLayouts found = layouts_of(graph, slow_cluster(2, 1e9, 1e4), {.ranks = 2});
   for (const auto& [name, placement] : found.parameters)
     EXPECT_EQ(placement.kind, Placement::Kind::kReplicated) << name;
 }
@@ -114,7 +114,7 @@ Config lenet() {
 TEST(AxisLayouts, OfConvolutionsBeforeLargeLayersAreHybrid) {
   const Graph graph = plan_subject(lenet(), Shape{1, 28, 28}).graph(64);
   const AxisQuestion question{.ranks = 2, .rows = AxisQuestion::Rows::kShared};
-  const AxisLayouts found = layouts_of(graph, cluster_of(2, 1e9, 1e9), question);
+  const AxisLayouts found = layouts_of(graph, slow_cluster(2, 1e9, 1e9), question);
   int split = 0;
   for (const auto& [name, placement] : large_ones(found, graph)) {
     const bool filter = graph.type(graph.find(name)).shape.rank() == 4;
@@ -131,7 +131,7 @@ TEST(Search, FindsTensorParallelismByItself) {
   Config config = gpt();
   config.model.layers = 4;
   Subject subject = plan_subject(config, Shape{128});
-  const Cluster cluster = cluster_of(2, 1e9, 2e9);
+  const Cluster cluster = slow_cluster(2, 1e9, 2e9);
   const SearchOptions options{.wish = {{"pipe", "1"}}, .effort = 8, .seconds = 1e9};
   const SearchResult taught = search(subject, cluster, options);
   subject.tensor_presets.clear();
@@ -148,12 +148,12 @@ TEST(Search, FindsDataParallelismAndZero) {
   config.train.batch = 32;
   const Subject subject = plan_subject(config, Shape{128});
   const SearchOptions options{.effort = 12, .seconds = 1e9};
-  const Found roomy = search(subject, cluster_of(4, 4e9, 1e9), options).best();
+  const Found roomy = search(subject, slow_cluster(4, 4e9, 1e9), options).best();
   EXPECT_EQ(roomy.choice.data, 4);
   EXPECT_EQ(roomy.choice.recompute, Recompute::Kind::kNone);
   // States of a whole model take it all, and nothing is left for activations.
   const double states = static_cast<double>(roomy.report.parameters) * 16;
-  const Found tight = search(subject, cluster_of(4, states, 2e8),
+  const Found tight = search(subject, slow_cluster(4, states, 2e8),
                              {.wish = {{"pipe", "1"}, {"tensor", "1"}}, .effort = 12, .seconds = 1e9})
                           .best();
   EXPECT_TRUE(tight.choice.sharing.starts_with("zero")) << to_string(tight.choice);

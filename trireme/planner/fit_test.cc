@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Config small_gpt() {
+Config four_layers() {
   Config config;
   config.model.layers = 4;
   config.model.heads = 4;
@@ -38,7 +38,7 @@ size_t bytes_of(const Need& need, std::string_view kind) {
 }
 
 TEST(Fit, SharingLowersWhatItShares) {
-  const std::vector<Need> needs = needs_of(plan_subject(small_gpt(), Shape{16}), 4);
+  const std::vector<Need> needs = needs_of(plan_subject(four_layers(), Shape{16}), 4);
   const Need &alone = find(needs, "one device"), &zero1 = find(needs, "zero1 4"),
              &zero3 = find(needs, "zero3 4");
   const double states = static_cast<double>(bytes_of(alone, "optimizer"));
@@ -56,7 +56,7 @@ TEST(Fit, SharingLowersWhatItShares) {
 TEST(Fit, TheFullestStageDecides) {
   for (const int64_t vocab : {16, 16384}) {
     SCOPED_TRACE(vocab);
-    Config config = small_gpt();
+    Config config = four_layers();
     config.model.vocab = vocab;
     const Subject subject = plan_subject(config, Shape{16});
     const Plan plan = plan_of({.pipe = 4, .microbatches = 8, .schedule = "1f1b"}, {});
@@ -70,7 +70,7 @@ TEST(Fit, TheFullestStageDecides) {
 }
 
 TEST(Fit, SaysHowMuchIsMissingAndWhatTakesIt) {
-  const std::vector<Need> needs = needs_of(plan_subject(small_gpt(), Shape{16}), 1);
+  const std::vector<Need> needs = needs_of(plan_subject(four_layers(), Shape{16}), 1);
   ASSERT_EQ(needs.size(), 2);
   DeviceClass device;
   device.memory_bytes = static_cast<double>(needs[0].memory.peak_bytes);
@@ -81,13 +81,13 @@ TEST(Fit, SaysHowMuchIsMissingAndWhatTakesIt) {
 }
 
 TEST(Fit, WhatAModelCanNotDoHasItsReason) {
-  Config config = small_gpt();
+  Config config = four_layers();
   config.train.batch = 6;  // over 4 ranks
   const std::vector<Need> uneven = needs_of(plan_subject(config, Shape{16}), 4);
   EXPECT_THAT(find(uneven, "data 4").refused, HasSubstr("6"));
   EXPECT_EQ(find(uneven, "one device").refused, "");
   // Four layers and what stands before and behind them can not be 8 stages.
-  const std::vector<Need> short_model = needs_of(plan_subject(small_gpt(), Shape{16}), 8);
+  const std::vector<Need> short_model = needs_of(plan_subject(four_layers(), Shape{16}), 8);
   EXPECT_NE(find(short_model, "pipe 8").refused, "");
 }
 

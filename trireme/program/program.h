@@ -112,6 +112,9 @@ double bytes_sent_in_step(const Program& program);
 // How much temporary memory the kernel of a node wants; asked of the device that will run the program.
 using WorkspaceQuery = std::function<size_t(const Graph& graph, const Node& node)>;
 
+// Of programs that no device runs: they are looked at, or timed.
+inline const WorkspaceQuery kNoWorkspace = [](const Graph&, const Node&) { return size_t{0}; };
+
 // By the name of a state; 1 where it is not named.
 using StateSlots = std::map<std::string, int, std::less<>>;
 

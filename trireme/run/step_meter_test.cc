@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-const StepShape kShape{4, {1, 2, 2}};
+const StepShape kImages{4, {1, 2, 2}};
 
 ModelOptions small_model() {
   ModelOptions model;
@@ -21,7 +21,7 @@ ModelOptions small_model() {
 
 TEST(StepMeter, CountsUnitsFlopsAndSamples) {
   const std::unique_ptr<Device> device = make_cpu_device(1);
-  Trainer trainer(small_model(), {}, {}, kShape, *device);
+  Trainer trainer(small_model(), {}, {}, kImages, *device);
   StepMeter meter({.batch = 4, .units = 32, .flops = 1e6, .seconds_before = 1000}, trainer);
   meter.begin();
   StepResult done;
@@ -49,7 +49,7 @@ TEST(StepMeter, OfBytesCountsThoseOfTheStep) {
   comm::run_rank_threads(2, [&](comm::Context& context) {
     MeshCommunicator communicator(plan.mesh, context);
     const std::unique_ptr<Device> device = make_cpu_device(1);
-    Trainer trainer(small_model(), {}, {}, kShape, *device, {plan, context.rank(), &communicator});
+    Trainer trainer(small_model(), {}, {}, kImages, *device, {plan, context.rank(), &communicator});
     StepMeter meter({.batch = 4, .units = 4, .dense_bytes = 100}, trainer);
     std::vector<float> numbers(100, 1);
     const auto send = [&](int64_t count) {

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kSteps = 40;
+constexpr int64_t kLast = 40;
 
 // Behind which step each rank stops when one of them is asked to behind step `asked_at`, counted from 1.
 std::array<int64_t, 2> stops(const char* plan_text, int asked, int64_t asked_at) {
@@ -28,7 +28,7 @@ std::array<int64_t, 2> stops(const char* plan_text, int asked, int64_t asked_at)
     const Trainer trainer(model, {}, {}, {4, {1, 2, 2}}, *device, ranks);
     std::atomic<bool> stop = false;
     StopAgreement agreement(ranks, trainer, &stop);
-    for (int64_t step = 1; step <= kSteps; ++step) {
+    for (int64_t step = 1; step <= kLast; ++step) {
       if (context.rank() == asked && step == asked_at) stop = true;
       if (agreement.agreed_after(step) == StopReason::kNone) continue;
       result[static_cast<size_t>(context.rank())] = step;
@@ -86,7 +86,7 @@ TEST(StopAgreement, TakesAsLongAsWhatIsDelayed) {
 TEST(StopAgreement, OfARunThatIsNotStoppedIsNever) {
   for (const char* plan :
        {R"({"mesh": "data:2"})", R"({"mesh": "data:2", "exchange": {"method": "delayed", "delay": 3}})"})
-    EXPECT_EQ(stops(plan, 0, kSteps + 1), (Both{0, 0})) << plan;
+    EXPECT_EQ(stops(plan, 0, kLast + 1), (Both{0, 0})) << plan;
 }
 
 }  // namespace

@@ -6,16 +6,13 @@
 
 #include <regex>
 
+#include "tests/support/pipelines.h"
 #include "trireme/schedule/pipeline_table.h"
 
 namespace trireme {
 namespace {
 
 using testing::HasSubstr;
-
-Pipeline make(std::string_view name, int stages, int64_t microbatches) {
-  return make_pipeline(find_schedule(name), {stages, microbatches});
-}
 
 int count(const std::string& text, const std::string& pattern) {
   const std::regex expression(pattern);

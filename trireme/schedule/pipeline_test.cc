@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/pipelines.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/plan.h"
 #include "trireme/schedule/pipeline_table.h"
@@ -26,10 +27,6 @@ std::string order_text(const Pipeline& pipeline, int stage, bool with_versions =
     if (with_versions) text += fmt::format("@{}", turn.version);
   }
   return text;
-}
-
-Pipeline make(std::string_view name, int stages, int64_t microbatches, int chunks = 0) {
-  return make_pipeline(find_schedule(name), {stages, microbatches, chunks});
 }
 
 TEST(PipelineSchedules, OrdersOfSmallOnes) {

@@ -8,16 +8,13 @@
 
 #include <cmath>
 
+#include "tests/support/pipelines.h"
 #include "trireme/base/error.h"
 #include "trireme/schedule/pipeline_table.h"
 #include "trireme/schedule/verify_pipeline.h"
 
 namespace trireme {
 namespace {
-
-Pipeline make(std::string_view name, int stages, int64_t microbatches, int chunks = 0) {
-  return make_pipeline(find_schedule(name), {stages, microbatches, chunks});
-}
 
 // In units of a chunk's time; exact as long as times are whole numbers.
 double idle(const Pipeline& pipeline, const ChunkTimes& times) {

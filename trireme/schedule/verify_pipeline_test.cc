@@ -7,6 +7,7 @@
 
 #include <functional>
 
+#include "tests/support/pipelines.h"
 #include "trireme/base/error.h"
 #include "trireme/schedule/pipeline_schedules.h"
 #include "trireme/schedule/pipeline_table.h"
@@ -15,10 +16,6 @@ namespace trireme {
 namespace {
 
 using testing::HasSubstr;
-
-Pipeline make(std::string_view name, int stages = 4, int64_t microbatches = 4, int chunks = 0) {
-  return make_pipeline(find_schedule(name), {stages, microbatches, chunks});
-}
 
 TEST(VerifyPipeline, TakesAllSchedulesInAllShapes) {
   int64_t shapes = 0, refused = 0;

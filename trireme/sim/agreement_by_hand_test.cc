@@ -11,8 +11,6 @@
 namespace trireme::sim {
 namespace {
 
-const WorkspaceQuery kNoWorkspace = [](const Graph&, const Node&) { return size_t{0}; };
-
 // Hosts of one device. Products of 128 FLOPs take a second and all else no time.
 Cluster hosts(int count, double bytes_per_second, double alpha_seconds = 0) {
   Cluster cluster{
@@ -29,11 +27,11 @@ Cluster hosts(int count, double bytes_per_second, double alpha_seconds = 0) {
   return cluster;
 }
 
-enum class Work { kNone, kFiveSeconds };
+enum class Computing { kNone, kFiveSeconds };
 
 // Two layers of 8 inputs and 8 outputs on images of 8 pixels, one row a rank: 144 parameters, 576 bytes. Two
 // products forward and three backward, of 128 FLOPs each.
-SimReport run(const std::string& plan_text, Cluster cluster, Work work = Work::kNone,
+SimReport run(const std::string& plan_text, Cluster cluster, Computing work = Computing::kNone,
               const Disturbance& disturbance = {}) {
   const Plan plan = parse_plan(plan_text, "test");
   ModelOptions model;
@@ -46,7 +44,7 @@ SimReport run(const std::string& plan_text, Cluster cluster, Work work = Work::k
   train.clip_norm = 0;
   OptimOptions optim;
   optim.kind = "sgd";
-  if (work == Work::kNone) cluster.devices[0].flops_per_second = {{DType::f32, 1e30}};
+  if (work == Computing::kNone) cluster.devices[0].flops_per_second = {{DType::f32, 1e30}};
   const StepPrograms programs(model, train, optim, {train.batch, {1, 2, 4}}, plan);
   const DeviceMap device_map(plan.mesh, cluster);
   return simulate(device_map, [&](int rank) { return programs.rank(rank, kNoWorkspace); },
@@ -98,11 +96,11 @@ TEST(AgreementByHand, ADelayedSumGoesOnBesideTheSteps) {
       R"({"mesh": "data:2", "exchange": {"method": "delayed", "period": 1, "delay": 2}})";
   const std::string at_once =
       R"({"mesh": "data:2", "exchange": {"method": "delayed", "period": 1, "delay": 0}})";
-  EXPECT_NEAR(run(delayed, hosts(2, 192), Work::kFiveSeconds).step_seconds, 5, 1e-9);
-  EXPECT_NEAR(run(delayed, hosts(2, 28.8), Work::kFiveSeconds).step_seconds, 20, 1e-9);
-  EXPECT_NEAR(run(at_once, hosts(2, 192), Work::kFiveSeconds).step_seconds, 5 + 608 / 192.0, 1e-9);
-  EXPECT_NEAR(run(at_once, hosts(2, 28.8), Work::kFiveSeconds).step_seconds, 5 + 608 / 28.8, 1e-9);
-  EXPECT_NEAR(run(delayed, hosts(2, 192), Work::kFiveSeconds).bytes_sent, 2 * 576, 1e-9);
+  EXPECT_NEAR(run(delayed, hosts(2, 192), Computing::kFiveSeconds).step_seconds, 5, 1e-9);
+  EXPECT_NEAR(run(delayed, hosts(2, 28.8), Computing::kFiveSeconds).step_seconds, 20, 1e-9);
+  EXPECT_NEAR(run(at_once, hosts(2, 192), Computing::kFiveSeconds).step_seconds, 5 + 608 / 192.0, 1e-9);
+  EXPECT_NEAR(run(at_once, hosts(2, 28.8), Computing::kFiveSeconds).step_seconds, 5 + 608 / 28.8, 1e-9);
+  EXPECT_NEAR(run(delayed, hosts(2, 192), Computing::kFiveSeconds).bytes_sent, 2 * 576, 1e-9);
 }
 
 // In a ring of four each rank sends its 576 bytes to both neighbours, at 576 bytes a second one after the
@@ -112,7 +110,7 @@ TEST(AgreementByHand, NeighboursSendToBothSides) {
   const SimReport report = run(plan, hosts(4, 576));
   EXPECT_NEAR(report.step_seconds, 2, 1e-9);
   expect_bytes(report, {1152, 1152, 1152, 1152});
-  EXPECT_NEAR(run(plan, hosts(4, 576), Work::kFiveSeconds).step_seconds, 7, 1e-9);
+  EXPECT_NEAR(run(plan, hosts(4, 576), Computing::kFiveSeconds).step_seconds, 7, 1e-9);
   // A link that takes a second more until the first byte is there makes it a second more, for all messages.
   EXPECT_NEAR(run(plan, hosts(4, 576, 1)).step_seconds, 3, 1e-9);
 }
@@ -150,7 +148,7 @@ TEST(AgreementByHand, AnAsynchronousServerHasItsGradientsComingInAllTheTime) {
 TEST(AgreementByHand, ASlowWorkerHoldsUpThoseWhoWaitForIt) {
   const auto seconds = [](const char* exchange) {
     return run(fmt::format(R"({{"mesh": "data:3", "exchange": {}}})", exchange), hosts(3, 1e30),
-               Work::kFiveSeconds, {.slow = {{2, 2.0}}})
+               Computing::kFiveSeconds, {.slow = {{2, 2.0}}})
         .step_seconds;
   };
   EXPECT_NEAR(seconds(R"("server")"), 10, 1e-6);
@@ -161,7 +159,7 @@ TEST(AgreementByHand, ASlowWorkerHoldsUpThoseWhoWaitForIt) {
 // Two ranks of 5 and 10 s that may be one step apart: the faster one is so after one step, and then waits.
 TEST(AgreementByHand, WeightsThatMayBeOldDoNotMakeTheSlowestFaster) {
   const SimReport report = run(R"({"mesh": "data:2", "exchange": {"method": "d_psgd", "staleness": 1}})",
-                               hosts(2, 1e30), Work::kFiveSeconds, {.slow = {{1, 2.0}}});
+                               hosts(2, 1e30), Computing::kFiveSeconds, {.slow = {{1, 2.0}}});
   EXPECT_NEAR(report.step_seconds, 10, 1e-6);
   expect_bytes(report, {580, 580});
 }
@@ -172,7 +170,7 @@ TEST(AgreementByHand, WeightsThatMayBeOldDoNotMakeTheSlowestFaster) {
 // 8, 11, 13, …: 12 times in its steps 9 to 40, which are counted. Rank 1 answers behind each of its own.
 TEST(AgreementByHand, PairsDoNotWaitForEachOther) {
   const SimReport report = run(R"({"mesh": "data:2", "exchange": "ad_psgd"})", hosts(2, 1e30, 1),
-                               Work::kFiveSeconds, {.slow = {{1, 2.5}}});
+                               Computing::kFiveSeconds, {.slow = {{1, 2.5}}});
   EXPECT_NEAR(report.ranks[0].time.end_seconds, 5, 1e-9);
   EXPECT_NEAR(report.ranks[1].time.end_seconds, 12.5, 1e-9);
   EXPECT_NEAR(report.step_seconds, 2 / (1 / 5.0 + 1 / 12.5), 1e-9);

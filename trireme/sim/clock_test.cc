@@ -23,7 +23,7 @@ Cluster stages_cluster(int stages, double message) {
   return cluster;
 }
 
-std::vector<TrackAction>& actions_of(Track& track) {
+std::vector<TrackAction>& list_of(Track& track) {
   if (track.lists.empty()) track.lists.emplace_back();
   return track.lists[0].actions;
 }
@@ -43,12 +43,12 @@ Track track_of_stage(const Pipeline& pipeline, int stage, const ChunkTimes& time
   for (const ChunkTurn& turn : pipeline.order[stage]) {
     TrackAction run{.segment = static_cast<int>(turn.phase)};
     if (const auto needed = waits_for(pipeline, turn); needed && places.of(*needed).stage != stage) {
-      run.waits.push_back(static_cast<int>(actions_of(track).size()));
-      actions_of(track).push_back({.kind = Action::Kind::kReceive, .place = places.of(*needed).stage});
+      run.waits.push_back(static_cast<int>(list_of(track).size()));
+      list_of(track).push_back({.kind = Action::Kind::kReceive, .place = places.of(*needed).stage});
     }
-    actions_of(track).push_back(run);
+    list_of(track).push_back(run);
     if (const auto next = awaited_by(pipeline, turn); next && places.of(*next).stage != stage)
-      actions_of(track).push_back({.kind = Action::Kind::kSend, .place = places.of(*next).stage});
+      list_of(track).push_back({.kind = Action::Kind::kSend, .place = places.of(*next).stage});
   }
   return track;
 }
@@ -105,7 +105,7 @@ TEST(Clock, ACollectiveBeginsWithTheLastAndGoesOnBesideWork) {
                         {.kind = Item::Kind::kStart, .meeting = 0},
                         work_item(beside),
                         {.kind = Item::Kind::kWait, .start = 1, .beside = Item::Beside::kWork}}};
-    actions_of(result) = {{.segment = 0}};
+    list_of(result) = {{.segment = 0}};
     return result;
   };
   const Track early = track(1, 1), late = track(4, 5);
@@ -134,9 +134,9 @@ TEST(Clock, RanksThatWaitForEverAreAnError) {
   CollectiveTimes times(device_map, CollectiveModel::kClosedForms, {});
   Track track;
   track.segments = {{work_item(1)}};
-  actions_of(track) = {{.kind = Action::Kind::kReceive, .place = 1}, {.segment = 0, .waits = {0}}};
+  list_of(track) = {{.kind = Action::Kind::kReceive, .place = 1}, {.segment = 0, .waits = {0}}};
   Track silent = track;
-  actions_of(silent) = {{.segment = 0}};
+  list_of(silent) = {{.segment = 0}};
   const std::vector<SimulatedRank> runners = {{0, &track}, {1, &silent}};
   EXPECT_THROW(run_clock(runners, Stands::kForItself, device_map, times), Error);
 }

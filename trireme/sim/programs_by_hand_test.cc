@@ -14,8 +14,6 @@
 namespace trireme::sim {
 namespace {
 
-const WorkspaceQuery kNoWorkspace = [](const Graph&, const Node&) { return size_t{0}; };
-
 // Devices that compute everything at once, over links of 1 byte a second without latency.
 Cluster wires(int devices) {
   return {.name = "paper",

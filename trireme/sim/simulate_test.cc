@@ -21,8 +21,6 @@ namespace {
 
 using testing::HasSubstr;
 
-const WorkspaceQuery kNoWorkspace = [](const Graph&, const Node&) { return size_t{0}; };
-
 ModelOptions small_gpt() {
   ModelOptions model;
   model.layers = 4;

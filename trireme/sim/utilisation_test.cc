@@ -40,7 +40,7 @@ struct Setting {
   }
 };
 
-Setting small_gpt() {
+Setting gpt_setting() {
   Setting gpt("gpt", 16);
   gpt.config.model.layers = 4;
   gpt.config.model.heads = 4;
@@ -54,7 +54,7 @@ Setting small_gpt() {
 // 24h² forward for each token and layer and 2hV in the head, twice that backward; attention has 2 products
 // forward and 5 backward of T²h multiplications and additions, of which causal attention skips half.
 TEST(ModelFlops, OfATransformerOnPaper) {
-  EXPECT_EQ(small_gpt().asked_for(),
+  EXPECT_EQ(gpt_setting().asked_for(),
             3. * (4 * 24 * 32 * 32 + 2 * 32 * 64) * 16 * 16 + 7. * 4 * 16 * 16 * 32 * 16);
 }
 
@@ -82,7 +82,7 @@ TEST(ModelFlops, AreAtMostWhatIsExecutedAndEqualWhereNothingIsRepeated) {
 
 // A layer runs again but for its last product: 24h² − 8h², and attention's 2 products.
 TEST(ModelFlops, DoNotCountWhatIsMadeAgain) {
-  const Setting gpt = small_gpt();
+  const Setting gpt = gpt_setting();
   EXPECT_DOUBLE_EQ(gpt.executed(R"({"mesh": "data:2", "recompute": "full"})") - gpt.asked_for(),
                    (4. * 16 * 32 * 32 * 16 + 4 * 2. * 16 * 16 * 32) * 16);
 }

@@ -22,7 +22,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-ModelOptions small_gpt() {
+ModelOptions two_layers() {
   ModelOptions model;
   model.layers = 2;
   model.heads = 2;
@@ -39,7 +39,7 @@ class Freeze : public testing::Test {
   std::unique_ptr<Trainer> make(const TrainOptions& train, const char* optimizer = "adamw") {
     OptimOptions optim;
     optim.kind = optimizer;
-    auto trainer = std::make_unique<Trainer>(small_gpt(), train, optim, kShape, *device_);
+    auto trainer = std::make_unique<Trainer>(two_layers(), train, optim, kShape, *device_);
     trainer->initialise(1);
     return trainer;
   }
@@ -49,7 +49,7 @@ class Freeze : public testing::Test {
   }
   static Config config() {
     Config config;
-    config.model = small_gpt();
+    config.model = two_layers();
     config.train.batch = 4;
     return config;
   }
@@ -95,7 +95,7 @@ TEST_F(Freeze, IsAGroupWithoutARate) {
   auto some = make(frozen({"h.0.*"}));
   OptimOptions optim;
   optim.groups = {{"h.0.*", 0, std::nullopt}};
-  Trainer all(small_gpt(), frozen({}), optim, kShape, *device_);
+  Trainer all(two_layers(), frozen({}), optim, kShape, *device_);
   all.initialise(1);
   for (int64_t step = 0; step < 2; ++step) {
     Batch one = batch(step), same = batch(step);
@@ -148,7 +148,7 @@ TEST_F(Freeze, RefusesPatternsThatFitNothingAndOnesThatFitAll) {
 
 // Neither older versions of them in an asynchronous pipeline.
 TEST_F(Freeze, HasNoVersionsOfWeightsThatNeverChange) {
-  ModelOptions model = small_gpt();
+  ModelOptions model = two_layers();
   model.family = "llama";
   const StepPrograms programs(model, frozen({"model.layers.0.mlp.*"}), {}, kShape,
                               parse_plan(R"({"mesh":"pipe:2","schedule":"pipedream"})", "the plan"));
@@ -163,8 +163,8 @@ TEST_F(Freeze, HasNoVersionsOfWeightsThatNeverChange) {
 }
 
 TEST_F(Freeze, IsLessWork) {
-  EXPECT_LT(model_flops(small_gpt(), frozen({"wte*", "wpe*", "h.0.*"}), kShape),
-            0.8 * model_flops(small_gpt(), frozen({"ln_f.bias"}), kShape));
+  EXPECT_LT(model_flops(two_layers(), frozen({"wte*", "wpe*", "h.0.*"}), kShape),
+            0.8 * model_flops(two_layers(), frozen({"ln_f.bias"}), kShape));
 }
 
 // Blocks of which some are frozen are not all of one kind.

@@ -23,7 +23,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-ModelOptions small(const char* family) {
+ModelOptions model_of(const char* family) {
   ModelOptions model;
   model.family = family;
   model.layers = 2;
@@ -81,7 +81,7 @@ class LoraModel : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(LoraModel, TrainedAloneAndMergedGivesTheSameLogits) {
-  const ModelOptions plain = small(GetParam()), model = with_lora(plain, 3, 6);
+  const ModelOptions plain = model_of(GetParam()), model = with_lora(plain, 3, 6);
   TrainOptions train;
   Trainer trainer(model, train, {}, {4, Shape{8}}, *device_);
   trainer.initialise(1);
@@ -117,7 +117,7 @@ TEST(Lora, TargetsChooseLayersAndOneThatIsNoneIsRefused) {
   const auto device = make_device({.kind = "cpu", .threads = 1});
   const auto adapters = [&](std::vector<std::string> targets) {
     std::vector<std::string> names;
-    for (const AdaptedWeight& one : adapted_weights(with_lora(small("gpt"), 2, 0, std::move(targets)), {8}))
+    for (const AdaptedWeight& one : adapted_weights(with_lora(model_of("gpt"), 2, 0, std::move(targets)), {8}))
       names.push_back(one.weight);
     return names;
   };
@@ -134,7 +134,7 @@ TEST(Lora, WhatIsInitialisedAnewIsTrainedToo) {
   TrainOptions train;
   train.init_from = "elsewhere";
   train.init_fresh = {"wte*"};
-  Trainer trainer(with_lora(small("gpt"), 2, 0, {"*.c_attn"}), train, {}, {4, Shape{8}}, *device);
+  Trainer trainer(with_lora(model_of("gpt"), 2, 0, {"*.c_attn"}), train, {}, {4, Shape{8}}, *device);
   for (const State& state : trainer.program().states) {
     if (state.role != Role::kParameter) continue;
     const bool trained = state.name == "wte.weight" || is_adapter_name(state.name);
@@ -162,7 +162,7 @@ TEST(Lora, GoesOnFromAdaptersAndTheirBase) {
   const auto device = make_device({.kind = "cpu", .threads = 1});
   TrainOptions train;
   train.init_from = "elsewhere";
-  const ModelOptions model = with_lora(small("gpt"), 2, 0, {"*.c_attn"});
+  const ModelOptions model = with_lora(model_of("gpt"), 2, 0, {"*.c_attn"});
   Trainer first(model, train, {}, {4, Shape{8}}, *device), second(model, train, {}, {4, Shape{8}}, *device);
   first.initialise(1);
   second.initialise(2);

@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kRows = 7;  // of a microbatch; uneven on two ranks and on three
+constexpr int64_t kUneven = 7;  // of a microbatch; uneven on two ranks and on three
 
 Batch random_batch(int64_t rows) {
   Batch batch;
@@ -62,7 +62,7 @@ void on_ranks(int ranks, const TrainOptions& train,
     const Plan plan{.mesh = Mesh({{"data", ranks}})};
     MeshCommunicator communicator(plan.mesh, context);
     const std::unique_ptr<Device> device = make_cpu_device(1);
-    Trainer trainer(model, train, {}, {kRows, {1, 3, 3}}, *device,
+    Trainer trainer(model, train, {}, {kUneven, {1, 3, 3}}, *device,
                     {plan, context.rank(), ranks > 1 ? &communicator : nullptr});
     trainer.initialise(1);
     body(trainer, context.rank());
@@ -84,15 +84,15 @@ TEST(Ranks, ARankNeedsOnlyItsOwnRows) {
   train.accumulate = 2;
   for (const int ranks : {1, 2, 3}) {
     std::vector<std::vector<float>> all(ranks), own(ranks);
-    std::vector<int64_t> taken(2 * kRows, 0);
+    std::vector<int64_t> taken(2 * kUneven, 0);
     std::mutex mutex;
     on_ranks(ranks, train, [&](Trainer& trainer, int rank) {
-      Batch whole = random_batch(2 * kRows);
+      Batch whole = random_batch(2 * kUneven);
       trainer.step(whole, 0, 1e-2);
       all[rank] = weights(trainer);
     });
     on_ranks(ranks, train, [&](Trainer& trainer, int rank) {
-      Batch whole = random_batch(2 * kRows), part = rows_of(whole, trainer.own_rows());
+      Batch whole = random_batch(2 * kUneven), part = rows_of(whole, trainer.own_rows());
       trainer.step(part, 0, 1e-2);
       own[rank] = weights(trainer);
       const std::lock_guard lock(mutex);
@@ -101,15 +101,15 @@ TEST(Ranks, ARankNeedsOnlyItsOwnRows) {
       }
     });
     EXPECT_EQ(own, all);
-    EXPECT_EQ(taken, std::vector<int64_t>(2 * kRows, 1));  // each row by one rank
+    EXPECT_EQ(taken, std::vector<int64_t>(2 * kUneven, 1));  // each row by one rank
   }
 }
 
 TEST(Ranks, RowsThatAreNotThereAreTold) {
   on_ranks(1, {}, [&](Trainer& trainer, int) {
-    Batch whole = random_batch(kRows), part = rows_of(whole, {{2, 3}});
+    Batch whole = random_batch(kUneven), part = rows_of(whole, {{2, 3}});
     EXPECT_THROW(trainer.step(part, 0, 1e-2), Error);
-    Batch few = random_batch(kRows - 1);
+    Batch few = random_batch(kUneven - 1);
     EXPECT_THROW(trainer.step(few, 0, 1e-2), Error);
   });
 }
@@ -119,8 +119,8 @@ TEST(Ranks, AnUnevenEndOfAnEpochCountsEveryRowOnce) {
   Evaluation expected;
   for (const int ranks : {1, 2, 3}) {
     on_ranks(ranks, {}, [&](Trainer& trainer, int rank) {
-      Batch whole = random_batch(kRows);
-      for (int64_t row = 4; row < kRows; ++row) whole.at("labels").values<int32_t>()[row] = kIgnoreTarget;
+      Batch whole = random_batch(kUneven);
+      for (int64_t row = 4; row < kUneven; ++row) whole.at("labels").values<int32_t>()[row] = kIgnoreTarget;
       Batch part = rows_of(whole, trainer.own_evaluation_rows());
       Evaluation total;
       trainer.evaluate(part, total);
@@ -141,9 +141,9 @@ TEST(Ranks, AnOverflowOnOneRankIsSkippedByAll) {
     on_ranks(ranks, train, [&](Trainer& trainer, int rank) {
       const std::vector<float> before = weights(trainer);
       const double scale = trainer.loss_scale;
-      Batch batch = random_batch(kRows);
+      Batch batch = random_batch(kUneven);
       trainer.loss_scale = 1e30;                     // far too large for every row that counts…
-      for (int64_t row = 0; row < kRows - 1; ++row)  // …which is the last one alone
+      for (int64_t row = 0; row < kUneven - 1; ++row)  // …which is the last one alone
         batch.at("labels").values<int32_t>()[row] = kIgnoreTarget;
       const StepResult result = trainer.step(batch, 0, 1e-2);
       EXPECT_TRUE(result.skipped) << "rank " << rank << " of " << ranks;

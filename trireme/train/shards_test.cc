@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kRows = 8;
+constexpr int64_t kBatch = 8;
 
 struct Case {
   std::string family;
@@ -29,7 +29,7 @@ Batch make_batch(const Case& one, int64_t step) {
   HostTensor inputs, targets;
   if (one.family == "gpt") {
     for (HostTensor* tensor : {&inputs, &targets}) {
-      tensor->reset(DType::i32, {kRows, 8});
+      tensor->reset(DType::i32, {kBatch, 8});
       uint64_t element = tensor == &inputs ? 0 : 1000;
       for (int32_t& value : tensor->values<int32_t>())
         value = static_cast<int32_t>(uniform(key, element++) * 20);
@@ -38,8 +38,8 @@ Batch make_batch(const Case& one, int64_t step) {
     batch.tensors = {{"ids", inputs}, {"targets", targets}};
     return batch;
   }
-  inputs.reset(DType::f32, {kRows, 3, 8, 8});
-  targets.reset(DType::i32, {kRows});
+  inputs.reset(DType::f32, {kBatch, 3, 8, 8});
+  targets.reset(DType::i32, {kBatch});
   uint64_t element = 0;
   for (float& value : inputs.values<float>()) value = uniform(key, element++);
   for (int32_t& value : targets.values<int32_t>()) value = static_cast<int32_t>(uniform(key, element++) * 10);
@@ -73,7 +73,7 @@ Outcome run(const Case& one, int64_t shards, int ranks, int threads) {
     MeshCommunicator communicator(plan.mesh, context, axis_algorithms(plan, train));
     const std::unique_ptr<Device> device = make_cpu_device(threads);
     const Shape sample = one.family == "gpt" ? Shape{8} : Shape{3, 8, 8};
-    Trainer trainer(model, train, {}, {kRows, sample}, *device,
+    Trainer trainer(model, train, {}, {kBatch, sample}, *device,
                     {plan, context.rank(), ranks > 1 ? &communicator : nullptr});
     trainer.initialise(1);
     std::vector<double> losses;
@@ -134,7 +134,7 @@ TEST(Shards, AreNotGivenOneByOne) {
   TrainOptions train;
   train.shards = 4;
   const std::unique_ptr<Device> device = make_cpu_device(1);
-  Trainer trainer(model, train, {}, {kRows, {3, 8, 8}}, *device);
+  Trainer trainer(model, train, {}, {kBatch, {3, 8, 8}}, *device);
   trainer.initialise(1);
   Batch batch = make_batch({"mlp"}, 0);
   EXPECT_THAT([&] { trainer.forward_backward(batch, 0, 1); },

@@ -21,7 +21,7 @@ ModelOptions small_gpt() {
   return model;
 }
 
-struct Counts {
+struct Calls {
   int all_reduce = 0, reduce_scatter = 0, all_gather = 0, all_to_all = 0;  // tensors
   int buckets = 0;  // collectives that several of them share, or that are under way while others run
   int calls = 0;
@@ -34,8 +34,8 @@ std::vector<StepSegment> local_segments(const StepGraphs& whole, const Plan& pla
   return ProgramBuilder(whole.segments, plan, microbatches).part(rank, {}).segments;
 }
 
-Counts count(const Graph& graph) {
-  Counts counts;
+Calls count(const Graph& graph) {
+  Calls counts;
   for (const Node& node : graph.nodes) {
     if (!node.op->collective || !node.op->collective->sends()) continue;
     const bool started = node.op->collective->phase == OpRecord::Collective::Phase::kStart;
@@ -53,7 +53,7 @@ Counts count(const Graph& graph) {
 }
 
 struct Step {
-  Counts first, next, update;
+  Calls first, next, update;
   int parameters = 0;
   double parameter_bytes = 0;
 };
@@ -218,7 +218,7 @@ TEST(StepProgram, WeightsOfOneMicrobatchAreGatheredWhereTheyAreUsed) {
   for (const Value& value : whole.segments[0].graph.values)
     frozen += value.role == Role::kParameter && !is_trained(value);
   EXPECT_GT(frozen, 0);
-  const Counts first = count(local_segments(whole, {Mesh({{"data", 2}}), "zero1"}, 0)[0].graph);
+  const Calls first = count(local_segments(whole, {Mesh({{"data", 2}}), "zero1"}, 0)[0].graph);
   EXPECT_EQ(first.all_gather, spread_step("zero1", 2, 1).parameters - frozen);
 }
 
@@ -230,7 +230,7 @@ TEST(StepProgram, NormsOfAllParametersAreOneCall) {
     optim.kind = kind;
     const StepGraphs whole = step_graphs(small_gpt(), train, optim, {4, {8}}, schedule_of(train));
     for (const char* preset : {"zero1", "zero2", "zero3"}) {
-      const Counts update = count(local_segments(whole, {Mesh({{"data", 2}}), preset}, 0)[1].graph);
+      const Calls update = count(local_segments(whole, {Mesh({{"data", 2}}), preset}, 0)[1].graph);
       EXPECT_GT(update.all_reduce, static_cast<int>(whole.parameters.size())) << kind << " " << preset;
       EXPECT_LE(update.calls, 3) << kind << " " << preset;  // the norm of all, those of each, weights
     }
@@ -297,11 +297,11 @@ TEST(StepProgram, HybridSplitsConvolutionsByBatchAndTheRestByFeatures) {
   EXPECT_EQ(first.type(first.find("fc1.weight")).shape, (Shape{60, 400}));
   EXPECT_EQ(first.type(first.find("fc3.weight")).shape, (Shape{10, 42}));
   // Rows go to the fully connected layers and come back; weights of those are not sent.
-  const Counts counts = count(first);
+  const Calls counts = count(first);
   EXPECT_EQ(counts.all_reduce, 4 + 1 + 2);  // gradients of convolutions and of a bias, loss and count
   EXPECT_EQ(counts.all_gather, 3);
   EXPECT_EQ(counts.reduce_scatter, 3);
-  const Counts update = count(local[1].graph);
+  const Calls update = count(local[1].graph);
   EXPECT_EQ(update.all_reduce, 1);  // the norm
 }
 
@@ -319,11 +319,11 @@ TEST(StepProgram, BatchNormMovesNumbersPerChannelAndNoActivations) {
     return count(local_segments(whole, {Mesh({{"data", 2}}), "data"}, 0, 2)[0].graph);
   };
   // A sum and squares forward, two sums backward.
-  const Counts synchronised = first(1);
+  const Calls synchronised = first(1);
   EXPECT_EQ(synchronised.all_reduce, 4 * kNorms);
   EXPECT_EQ(synchronised.all_gather + synchronised.reduce_scatter + synchronised.all_to_all, 0);
   // Each rank on its own: only running statistics, a mean and a variance.
-  const Counts local = first(2);
+  const Calls local = first(2);
   EXPECT_EQ(local.all_reduce, 2 * kNorms);
   EXPECT_EQ(local.all_gather + local.reduce_scatter + local.all_to_all, 0);
 }
@@ -337,7 +337,7 @@ TEST(StepProgram, HalfPrecisionOwesTheSameCollectives) {
                                      {"tensor:2 data:2", "megatron+sequence"},
                                      {"tensor:2 data:2", "megatron+zero3"}}) {
     const Plan plan{parse_mesh(mesh), preset};
-    const Counts whole = spread_step(small_gpt(), plan).first,
+    const Calls whole = spread_step(small_gpt(), plan).first,
                  half = spread_step(small_gpt(), plan, 2, "bf16").first;
     EXPECT_EQ(half.all_reduce + half.reduce_scatter, whole.all_reduce + whole.reduce_scatter)
         << preset << " on " << mesh;
@@ -383,7 +383,7 @@ TEST(StepProgram, MicrobatchesOfAPipelineSumNothingOverData) {
     const StepPrograms programs(small_gpt(), train, {}, {4, {8}}, plan);
     for (const int rank : {0, plan.mesh.ranks() - 1}) {
       for (const Segment& segment :
-           programs.rank(rank, [](const Graph&, const Node&) { return size_t{0}; }).segments) {
+           programs.rank(rank, kNoWorkspace).segments) {
         if (segment.kind != SegmentKind::kForwardBackward) continue;
         for (const Node& node : segment.graph.nodes) {
           if (!node.op->collective) continue;

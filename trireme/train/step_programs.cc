@@ -27,7 +27,7 @@ Program StepPrograms::rank(int rank, const WorkspaceQuery& workspace) const {
 }
 
 Program StepPrograms::rank(int rank, const Device* device) const {
-  if (!device) return this->rank(rank, [](const Graph&, const Node&) { return size_t{0}; });
+  if (!device) return this->rank(rank, kNoWorkspace);
   Program program = this->rank(rank, workspace_query(*device));
   const GainQuery gains = gain_query(*device);
   const GroupQuery groups = group_query(*device);

@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kRows = 8, kMicrobatches = 2, kSeq = 4;
+constexpr int64_t kMicrobatch = 8, kMicrobatches = 2, kSeq = 4;
 
 ModelOptions tied_model() {
   ModelOptions model;
@@ -35,7 +35,7 @@ Batch text() {
   uint64_t element = 0;
   for (const char* name : {"ids", "targets"}) {
     HostTensor& tensor = batch.tensors.emplace_back(name, HostTensor()).second;
-    tensor.reset(DType::i32, {kRows, kSeq});
+    tensor.reset(DType::i32, {kMicrobatch, kSeq});
     for (int32_t& id : tensor.values<int32_t>()) id = static_cast<int32_t>(13 * uniform({3, 4}, element++));
   }
   for (const int64_t row : {3, 6, 7}) batch.at("targets").row<int32_t>(row)[1] = kIgnoreTarget;
@@ -56,7 +56,7 @@ Gradients gradients_of(const Plan& plan, const std::function<double(int rank)>& 
     MeshCommunicator communicator(plan.mesh, context);
     const std::unique_ptr<Device> device = make_cpu_device(1);
     const int rank = context.rank();
-    Trainer trainer(tied_model(), {.accumulate = kMicrobatches}, {}, {kRows / kMicrobatches, {kSeq}}, *device,
+    Trainer trainer(tied_model(), {.accumulate = kMicrobatches}, {}, {kMicrobatch / kMicrobatches, {kSeq}}, *device,
                     {plan, rank, plan.mesh.ranks() > 1 ? &communicator : nullptr});
     trainer.initialise(1);
     Batch batch = text();

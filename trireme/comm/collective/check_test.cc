@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/collective_cases.h"
 #include "tests/support/error_of.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/collective/algorithms.h"
@@ -22,20 +23,6 @@ constexpr int kMostRanks = 64;
 constexpr int kAllRootsUpTo = 12;
 constexpr int kCutUpTo = 20;
 constexpr size_t kChunkBytes = 3 * 16;
-
-struct Case {
-  Collective collective;
-  Algorithm algorithm;
-};
-
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
-  for (int c = 0; c < static_cast<int>(Collective::message); ++c) {
-    const auto collective = static_cast<Collective>(c);
-    for (const Algorithm algorithm : algorithms_of(collective)) cases.push_back({collective, algorithm});
-  }
-  return cases;
-}
 
 bool has_root(Collective collective) {
   return collective == Collective::broadcast || collective == Collective::reduce ||

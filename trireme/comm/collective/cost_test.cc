@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/collective_cases.h"
 #include "trireme/comm/collective/algorithms.h"
 #include "trireme/comm/collective/formula.h"
 #include "trireme/comm/collective/timed_run.h"
@@ -10,8 +11,8 @@
 namespace trireme::comm {
 namespace {
 
-constexpr Link kLink{.alpha_seconds = 5e-6, .beta_seconds_per_byte = 1e-9, .gamma_seconds_per_byte = 3e-10};
-constexpr size_t kUncut = size_t{1} << 40;
+constexpr Link kFastLink{.alpha_seconds = 5e-6, .beta_seconds_per_byte = 1e-9, .gamma_seconds_per_byte = 3e-10};
+constexpr size_t kWhole = size_t{1} << 40;
 
 std::vector<size_t> equal_chunks(const Steps& steps, size_t bytes) {
   return std::vector<size_t>(steps.chunks(), bytes / steps.chunks());
@@ -22,20 +23,6 @@ double predicted(Algorithm algorithm, int ranks, size_t bytes, size_t segment_by
   return predict_seconds(steps, equal_chunks(steps, bytes), segment_bytes, costs);
 }
 
-struct Case {
-  Collective collective;
-  Algorithm algorithm;
-};
-
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
-  for (int c = 0; c < static_cast<int>(Collective::message); ++c) {
-    const auto collective = static_cast<Collective>(c);
-    for (const Algorithm algorithm : algorithms_of(collective)) cases.push_back({collective, algorithm});
-  }
-  return cases;
-}
-
 class ClosedForm : public testing::TestWithParam<Case> {};
 
 TEST_P(ClosedForm, IsWhatTheRunTakes) {
@@ -43,7 +30,7 @@ TEST_P(ClosedForm, IsWhatTheRunTakes) {
   const bool tree = algorithm == Algorithm::tree || algorithm == Algorithm::double_tree;
   const bool folds_parts = algorithm == Algorithm::butterfly &&
                            (collective == Collective::reduce_scatter || collective == Collective::all_gather);
-  const Costs costs = uniform_costs(kLink, tree ? Ports::unlimited : Ports::one_each_way);
+  const Costs costs = uniform_costs(kFastLink, tree ? Ports::unlimited : Ports::one_each_way);
   for (int ranks = 1; ranks <= 24; ++ranks) {
     // In a tree that is not full, not everybody has two children to wait for; folded into parts, some ranks
     // have two and some one.
@@ -52,8 +39,8 @@ TEST_P(ClosedForm, IsWhatTheRunTakes) {
       const Steps steps = make_steps(collective, algorithm, ranks);
       const size_t chunk = collective == Collective::all_to_all ? bytes / ranks : bytes / steps.chunks();
       const std::vector<size_t> chunks(steps.chunks(), chunk);
-      const double expected = formula_seconds(formula(collective, algorithm, ranks), bytes, kLink);
-      EXPECT_NEAR(predict_seconds(steps, chunks, kUncut, costs), expected, 1e-4 * expected)
+      const double expected = formula_seconds(formula(collective, algorithm, ranks), bytes, kFastLink);
+      EXPECT_NEAR(predict_seconds(steps, chunks, kWhole, costs), expected, 1e-4 * expected)
           << ranks << " ranks, " << bytes << " bytes";
     }
   }
@@ -78,11 +65,11 @@ TEST(Cost, TwoLevelsTakeWhatTheirClosedFormSays) {
         const Steps steps = make_steps(collective, algorithm, ranks, 0, hosts);
         const std::vector<size_t> chunks = equal_chunks(steps, bytes);
         const double message =
-            kLink.alpha_seconds +
-            static_cast<double>(longest_message_bytes(steps, chunks)) * kLink.beta_seconds_per_byte;
-        const double expected = formula_seconds(formula(collective, algorithm, ranks, hosts), bytes, kLink);
+            kFastLink.alpha_seconds +
+            static_cast<double>(longest_message_bytes(steps, chunks)) * kFastLink.beta_seconds_per_byte;
+        const double expected = formula_seconds(formula(collective, algorithm, ranks, hosts), bytes, kFastLink);
         const double taken =
-            predict_seconds(steps, chunks, kUncut, uniform_costs(kLink, Ports::one_each_way));
+            predict_seconds(steps, chunks, kWhole, uniform_costs(kFastLink, Ports::one_each_way));
         EXPECT_GE(taken, 0.9999 * expected);
         EXPECT_LE(taken, 1.0001 * (expected + message));
       }
@@ -94,8 +81,8 @@ TEST(Cost, OnePortForBothWaysDoublesAnExchange) {
   const size_t bytes = 1 << 20;
   const Link link{.alpha_seconds = 1e-6, .beta_seconds_per_byte = 1e-9};
   const double each_way =
-      predicted(Algorithm::butterfly, 2, bytes, kUncut, uniform_costs(link, Ports::one_each_way));
-  const double one = predicted(Algorithm::butterfly, 2, bytes, kUncut, uniform_costs(link, Ports::one));
+      predicted(Algorithm::butterfly, 2, bytes, kWhole, uniform_costs(link, Ports::one_each_way));
+  const double one = predicted(Algorithm::butterfly, 2, bytes, kWhole, uniform_costs(link, Ports::one));
   EXPECT_NEAR(one, 2 * each_way, 1e-12);
 }
 
@@ -104,8 +91,8 @@ TEST(Cost, SegmentsPipelineAChain) {
   const Steps chain = make_steps(Collective::broadcast, Algorithm::ring, 8);
   const size_t segment = 1 << 16;
   const std::vector<size_t> bytes = {16 * segment};
-  const double message = kLink.alpha_seconds + segment * kLink.beta_seconds_per_byte;
-  EXPECT_NEAR(predict_seconds(chain, bytes, segment, uniform_costs(kLink, Ports::one_each_way)),
+  const double message = kFastLink.alpha_seconds + segment * kFastLink.beta_seconds_per_byte;
+  EXPECT_NEAR(predict_seconds(chain, bytes, segment, uniform_costs(kFastLink, Ports::one_each_way)),
               (16 + 6) * message, 1e-12);
 }
 
@@ -114,7 +101,7 @@ TEST(Cost, DelayIsNobodysTime) {
   Costs costs = uniform_costs({}, Ports::one);
   costs.transfer = [](int, int, size_t) { return Transfer{1e-6, 50e-6, 1e-6}; };
   const Steps flat = make_steps(Collective::broadcast, Algorithm::naive, 5);
-  EXPECT_NEAR(predict_seconds(flat, std::vector<size_t>{8}, kUncut, costs), 3e-6 + 51e-6, 1e-12);
+  EXPECT_NEAR(predict_seconds(flat, std::vector<size_t>{8}, kWhole, costs), 3e-6 + 51e-6, 1e-12);
 }
 
 TEST(Cost, ASendKeepsItsTurn) {
@@ -128,15 +115,15 @@ TEST(Cost, ASendKeepsItsTurn) {
 
 TEST(Cost, ABarrierIsMessagesWithoutBytes) {
   const Steps barrier = make_steps(Collective::barrier, Algorithm::butterfly, 6);
-  EXPECT_NEAR(predict_seconds(barrier, std::vector<size_t>{0}, 1, uniform_costs(kLink, Ports::one_each_way)),
-              3 * kLink.alpha_seconds, 1e-12);
+  EXPECT_NEAR(predict_seconds(barrier, std::vector<size_t>{0}, 1, uniform_costs(kFastLink, Ports::one_each_way)),
+              3 * kFastLink.alpha_seconds, 1e-12);
 }
 
 TEST(Cost, ExtrapolatesManySegments) {
   for (const Algorithm algorithm : algorithms_of(Collective::all_reduce)) {
     for (const int ranks : {2, 4, 7, 16}) {
       for (const Ports ports : {Ports::one, Ports::one_each_way}) {
-        const Costs costs = uniform_costs(kLink, ports);
+        const Costs costs = uniform_costs(kFastLink, ports);
         const Steps steps = make_steps(Collective::all_reduce, algorithm, ranks);
         const std::vector<size_t> chunks = equal_chunks(steps, 16 << 20);
         const double all = TimedRun(steps, chunks, 1 << 16, costs).run();

@@ -19,10 +19,10 @@ using Formats = ::testing::Types<double, float, F16, Bf16, int64_t, int32_t, uin
 TYPED_TEST_SUITE(ManyReduceOf, Formats);
 
 template <typename T>
-using Wide = std::conditional_t<std::is_class_v<T>, float, T>;
+using Widened = std::conditional_t<std::is_class_v<T>, float, T>;
 
 template <typename T>
-Wide<T> apply(ReduceOp op, Wide<T> a, Wide<T> b) {
+Widened<T> reduced(ReduceOp op, Widened<T> a, Widened<T> b) {
   switch (op) {
     case ReduceOp::max:
       return a > b || a != a ? a : b;
@@ -70,9 +70,9 @@ TYPED_TEST(ManyReduceOf, every_op_and_length) {
         }
         std::vector<T> wanted(count);
         for (size_t i = 0; i < count; ++i) {
-          auto sum = static_cast<Wide<T>>(data[0][i]);
-          for (int r = 1; r < ranks; ++r) sum = apply<T>(op, sum, static_cast<Wide<T>>(data[r][i]));
-          if (op == ReduceOp::average) sum = sum * (Wide<T>(1) / static_cast<Wide<T>>(ranks));
+          auto sum = static_cast<Widened<T>>(data[0][i]);
+          for (int r = 1; r < ranks; ++r) sum = reduced<T>(op, sum, static_cast<Widened<T>>(data[r][i]));
+          if (op == ReduceOp::average) sum = sum * (Widened<T>(1) / static_cast<Widened<T>>(ranks));
           wanted[i] = T(sum);
         }
         // One output, as mail has it; then two, of which one is the last input, as in the direct way.
@@ -81,8 +81,8 @@ TYPED_TEST(ManyReduceOf, every_op_and_length) {
                                                  reinterpret_cast<std::byte*>(data[ranks - 1].data())};
         function(inputs, outputs, count * sizeof(T));
         const auto same = [](T a, T b) {
-          const auto x = static_cast<Wide<T>>(a);
-          const auto y = static_cast<Wide<T>>(b);
+          const auto x = static_cast<Widened<T>>(a);
+          const auto y = static_cast<Widened<T>>(b);
           return (x != x && y != y) || std::memcmp(&a, &b, sizeof a) == 0;
         };
         for (size_t i = 0; i < count; ++i) {

@@ -44,7 +44,7 @@ std::string meet(TcpRendezvousOptions options) {
   for (const std::string& text : rendezvous.exchange("first", mine))
     sizes.push_back(std::to_string(text.size()));
   const auto all = rendezvous.exchange("second", std::to_string(rendezvous.rank()));
-  return join(sizes, ",") + " " + join(all, ",");
+  return trireme::join(sizes, ",") + " " + trireme::join(all, ",");
 }
 
 TEST(TcpRendezvous, EveryoneGetsEveryones) {

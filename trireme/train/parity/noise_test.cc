@@ -20,7 +20,7 @@ Program product() {
   const ValueId y = b.op("matmul", {a, c});
   b.output("y", b.op("relu", {y}));
   b.output("s", b.op("sum_squares", {y}));
-  return build_program({b.take()}, [](const Graph&, const Node&) { return size_t{0}; });
+  return build_program({b.take()}, kNoWorkspace);
 }
 
 TEST(RoundingNoise, CountsTheTermsOfSums) {
@@ -70,7 +70,7 @@ TEST(RoundingNoise, MovesRowsByTheirOwnSize) {
   Builder b(ops(), "first");
   const ValueId a = b.input("a", {DType::f32, {2, 100}}), c = b.input("b", {DType::f32, {100, 32}});
   b.output("y", b.op("matmul", {a, c}));
-  const RoundingNoise noise(build_program({b.take()}, [](const Graph&, const Node&) { return size_t{0}; }));
+  const RoundingNoise noise(build_program({b.take()}, kNoWorkspace));
   std::vector<float> values(64, 1.0f);
   for (int i = 0; i < 32; ++i) values[i] = 1e6f;
   noise.sample(1)(0, 0, 0, {values.data(), DType::f32, {2, 32}});
