@@ -1,9 +1,10 @@
 # trireme_unity(TARGET SOURCES source… [ALONE regex…]): with TRIREME_UNITY, the compiler reads several sources of a folder
-# at a time.
-# Headers are then parsed and templates instantiated once for all of them, so that a first build takes half as long.
+# at a time, tests too. Headers are then parsed and templates instantiated once for all of them, so that a first build
+# takes half as long.
 # Libraries that are LIGHT (library.cmake) are compiled with -O1 as well.
 # scripts/quickstart and scripts/test build this way. It is off by default, because a change to one file compiles
-# its neighbours as well. Names in anonymous namespaces must be unique within a folder, but for sources that match ALONE.
+# its neighbours as well. Names in anonymous namespaces must be unique within a folder (of tests: within its test
+# program), but for sources that match ALONE.
 option(TRIREME_UNITY "compile several sources at a time: quicker from scratch, slower after a change" OFF)
 
 function(trireme_unity target)

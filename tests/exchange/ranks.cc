@@ -13,7 +13,7 @@
 namespace trireme::testing {
 namespace {
 
-Floats read(Trainer& trainer, const State& state) {
+Floats values_of(Trainer& trainer, const State& state) {
   Floats values(state.type.shape.elements());
   trainer.executor().read_state(state.name, values.data(), state.type.bytes());
   return values;
@@ -77,10 +77,10 @@ class Rank {
     for (const State& state : trainer_.program().states) {
       StepRecord& record = run_.steps[step];
       if (state.role == Role::kResidual)
-        put((record.*kept)[state.name], context_.ranks(), context_.rank(), read(trainer_, state));
+        put((record.*kept)[state.name], context_.ranks(), context_.rank(), values_of(trainer_, state));
       if (state.role != Role::kParameter) continue;
       run_.shapes[state.name] = state.part.whole;
-      const Floats values = read(trainer_, state);
+      const Floats values = values_of(trainer_, state);
       // Of a parameter in parts, each rank has its own.
       const bool whole = state.part.axes.empty();
       const std::string key = whole ? state.name : fmt::format("{} on rank {}", state.name, context_.rank());
@@ -98,7 +98,7 @@ class Rank {
     const std::lock_guard lock(mutex_);
     for (const State& state : trainer_.program().states) {
       if (state.role != Role::kGradient || !state.attrs.has("of")) continue;
-      Floats values = read(trainer_, state);
+      Floats values = values_of(trainer_, state);
       for (float& value : values)
         value = static_cast<float>(static_cast<double>(value) / (targets * training_.loss_scale));
       put(run_.steps[step].gradients[std::string(state.attrs.text("of"))], context_.ranks(), context_.rank(),

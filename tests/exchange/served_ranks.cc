@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <mutex>
-#include <numeric>
 #include <thread>
 
 #include "tests/exchange/local_ranks.h"
@@ -24,9 +23,8 @@ void serve(Trainer& trainer, const RankOptions& ranks, const Training& training,
            ServedRun& run, std::mutex& mutex) {
   const Servers& servers = *ranks.plan.agreement.servers();
   const int number = ranks.rank;
-  std::vector<int> members(static_cast<size_t>(servers.count));
-  std::iota(members.begin(), members.end(), 0);
-  if (servers.count > 1) ranks.communicator->add_group(std::string(kServerAxis), members);
+  if (servers.count > 1)
+    ranks.communicator->add_group(std::string(kServerAxis), comm::all_ranks(servers.count));
   std::optional<ArrivalOrder> replay;
   if (!options.replay.empty()) replay = options.replay[static_cast<size_t>(number)];
   RankSteps server(ranks, trainer, 0, training.steps, std::move(replay));

@@ -6,7 +6,6 @@
 
 #include <cstring>
 #include <fstream>
-#include <numeric>
 
 #include "tests/multirank/conformance.h"
 #include "trireme/comm/collective/algorithms.h"
@@ -57,12 +56,11 @@ std::string golden(const std::string& key) {
 
 void same_bits(Transport& transport, DType dtype) {
   const int ranks = transport.ranks();
-  std::vector<int> members(ranks), hosts(ranks);
-  std::iota(members.begin(), members.end(), 0);
+  std::vector<int> hosts(ranks);
   for (int rank = 0; rank < ranks; ++rank) hosts[rank] = rank * 2 / ranks;
   GroupOptions options;
   options.hosts = hosts;
-  Group group(transport, 0, members, options);
+  Group group(transport, 0, all_ranks(ranks), options);
   for (const Algorithm algorithm : algorithms_of(Collective::all_reduce)) {
     for (const size_t segment_bytes : {size_t{0}, size_t{512}}) {
       std::vector<std::byte> data = random_numbers(dtype, kCount, transport.rank());
@@ -84,9 +82,7 @@ void same_bits(Transport& transport, DType dtype) {
 // Whatever is chosen, a transport's own way included: all ranks end with the same bits, every time.
 void same_bits_of_automatic(Transport& transport) {
   const int ranks = transport.ranks();
-  std::vector<int> members(ranks);
-  std::iota(members.begin(), members.end(), 0);
-  Group group(transport, 0, members);
+  Group group(transport, 0, all_ranks(ranks));
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const int64_t count : {1, 2, 30, 500, 3001, 40003, 700001}) {
       int64_t first = 0;

@@ -1,7 +1,6 @@
 // Every collective by every algorithm, against what it should give, with the bytes that its Steps promise.
 // Sizes, formats and ops take turns over algorithms and numbers of ranks, so that each meets each without a
 // full cross.
-#include <numeric>
 
 #include "tests/multirank/conformance.h"
 #include "tests/multirank/numbers.h"
@@ -10,12 +9,6 @@
 
 namespace trireme::comm {
 namespace {
-
-std::vector<int> everyone(int ranks) {
-  std::vector<int> members(ranks);
-  std::iota(members.begin(), members.end(), 0);
-  return members;
-}
 
 // Two or three hosts, so that hierarchical has something to do.
 std::vector<int> some_hosts(int ranks) {
@@ -169,7 +162,7 @@ void sweep(Transport& transport, Collective collective, Algorithm algorithm) {
   GroupOptions options;
   options.hosts = some_hosts(ranks);
   options.timeout_seconds = 60;
-  Group group(transport, 5, everyone(ranks), options);
+  Group group(transport, 5, all_ranks(ranks), options);
   Turns turns{.next = ranks * 3 + static_cast<int>(algorithm)};
   for (const int64_t count : counts_for(ranks)) {
     for (const int root : {0, ranks / 2, ranks - 1}) {
@@ -187,7 +180,7 @@ void in_units(Transport& transport) {
   const int ranks = transport.ranks();
   GroupOptions options;
   options.hosts = some_hosts(ranks);
-  Group group(transport, 11, everyone(ranks), options);
+  Group group(transport, 11, all_ranks(ranks), options);
   Turns turns{.next = ranks};
   for (const Collective collective : {Collective::reduce_scatter, Collective::all_gather}) {
     std::vector<Algorithm> algorithms = algorithms_of(collective);
@@ -205,7 +198,7 @@ void in_units(Transport& transport) {
 }
 
 void every_format_and_op(Transport& transport, Algorithm algorithm) {
-  Group group(transport, 6, everyone(transport.ranks()));
+  Group group(transport, 6, all_ranks(transport.ranks()));
   for (const DType dtype : kDTypes) {
     for (const ReduceOp op : kOps) {
       if (op == ReduceOp::average && !is_float(dtype)) continue;
@@ -218,7 +211,7 @@ void every_format_and_op(Transport& transport, Algorithm algorithm) {
 
 // Sizes at which transports change their ways.
 void large(Transport& transport) {
-  Group group(transport, 9, everyone(transport.ranks()));
+  Group group(transport, 9, all_ranks(transport.ranks()));
   for (const int64_t bytes : {30000, 200000, 1100000}) {
     for (const Collective collective :
          {Collective::reduce_scatter, Collective::all_gather, Collective::broadcast}) {
@@ -238,7 +231,7 @@ void large(Transport& transport) {
 // Buffers in the transport's memory, at any offset, on all ranks or on some: the result is the same.
 void transport_memory(Transport& transport) {
   constexpr int64_t kBytes = 3 << 20;
-  Group group(transport, 10, everyone(transport.ranks()));
+  Group group(transport, 10, all_ranks(transport.ranks()));
   const std::unique_ptr<Memory> memory = transport.allocate(kBytes);
   std::vector<std::byte> ordinary(kBytes);
   for (const bool mixed : {false, true}) {
@@ -262,7 +255,7 @@ void transport_memory(Transport& transport) {
 
 void all_to_all(Transport& transport) {
   const int ranks = transport.ranks(), rank = transport.rank();
-  Group group(transport, 7, everyone(ranks));
+  Group group(transport, 7, all_ranks(ranks));
   // What a gives to b; nothing for some, more than a segment for others.
   for (const int64_t scale : {0, 1, 20000}) {
     const auto size = [&](int a, int b) { return (a * 5 + b * 3) % 4 * scale + (a + b) % 2; };
@@ -293,7 +286,7 @@ void all_to_all(Transport& transport) {
 // Nobody leaves before everybody has come.
 void barrier(Transport& transport) {
   const int ranks = transport.ranks();
-  Group group(transport, 8, everyone(ranks));
+  Group group(transport, 8, all_ranks(ranks));
   for (int late = 0; late < ranks; ++late) {
     // The late one tells the others, by messages that only it can send first, that it had come.
     std::vector<Handle> handles;

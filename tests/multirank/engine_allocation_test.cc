@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <thread>
 
 #include "tests/support/allocation_count.h"
@@ -41,9 +40,7 @@ TEST(Engine, RepeatedCallsAllocateNothing) {
   int64_t least = std::numeric_limits<int64_t>::max();  // allocations in a window
   const auto body = [&](int rank) {
     InprocTransport transport(hub, rank);
-    std::vector<int> members(kRanks);
-    std::iota(members.begin(), members.end(), 0);
-    Group group(transport, 0, members);
+    Group group(transport, 0, all_ranks(kRanks));
     std::vector<float> data(100000, 1);
     const std::vector<int64_t> counts(kRanks, 10000);
     // How many messages are on their way at once depends on timing, and the pool grows when there are more

@@ -1,5 +1,4 @@
 // What must be refused, and what ranks at odds, gone or late must lead to: the same named error on all ranks.
-#include <numeric>
 #include <thread>
 
 #include "tests/multirank/conformance.h"
@@ -7,12 +6,6 @@
 
 namespace trireme::comm {
 namespace {
-
-std::vector<int> everyone(const Transport& transport) {
-  std::vector<int> members(transport.ranks());
-  std::iota(members.begin(), members.end(), 0);
-  return members;
-}
 
 GroupOptions patient(double seconds = 30) {
   GroupOptions options;
@@ -33,7 +26,7 @@ Error expect_error(const std::function<void()>& action) {
 void expect_mismatch(Transport& transport, const std::function<void(Group&)>& usual,
                      const std::function<void(Group&)>& odd, std::string_view usual_text,
                      std::string_view odd_text) {
-  Group group(transport, 0, everyone(transport), patient());
+  Group group(transport, 0, all_ranks(transport.ranks()), patient());
   const PeerError error = expect_peer_error([&] {
     (transport.rank() == 1 ? odd : usual)(group);
     // A rank whose part was done before the others came learns of it from its next call.
@@ -99,7 +92,7 @@ void different_large(Transport& transport) {
 
 // The counts of an all-to-all are each rank's own affair until the messages meet.
 void different_counts(Transport& transport) {
-  Group group(transport, 0, everyone(transport), patient());
+  Group group(transport, 0, all_ranks(transport.ranks()), patient());
   std::vector<int64_t> sends(group.size(), 1), receives(group.size(), 1);
   if (group.rank() == 1) receives[0] = 3;
   std::vector<float> data(64), output(64);
@@ -112,7 +105,7 @@ void different_counts(Transport& transport) {
 
 // A rank ends the job: everybody who waits, and who calls later, is told why.
 void abort_ends_all(Transport& transport) {
-  Group group(transport, 0, everyone(transport), patient());
+  Group group(transport, 0, all_ranks(transport.ranks()), patient());
   if (transport.rank() == 1) {
     transport.abort("the disk is full");
     return;
@@ -123,13 +116,13 @@ void abort_ends_all(Transport& transport) {
   expect_contains(error.what(), "the disk is full");
   expect_contains(error.what(), "barrier (group world, number 0");
   // A group can still be made: an error names an operation, and this is none.
-  Group later(transport, 1, everyone(transport), patient());
+  Group later(transport, 1, all_ranks(transport.ranks()), patient());
   expect_contains(expect_peer_error([&] { later.barrier().wait(); }).what(), "the disk is full");
 }
 
 // A rank goes away while others wait for it.
 void leaving_is_noticed(Transport& transport) {
-  Group group(transport, 0, everyone(transport), patient());
+  Group group(transport, 0, all_ranks(transport.ranks()), patient());
   std::vector<float> data(5000, 1);
   const auto reduce = [&] { group.all_reduce(data.data(), 5000, DType::f32, ReduceOp::sum).wait(); };
   if (transport.rank() == 1) return reduce();
@@ -148,7 +141,7 @@ void leaving_is_noticed(Transport& transport) {
 // One does not come in time: the others say who, and end; so does the late one.
 void timeout_names_the_late(Transport& transport) {
   const int late = transport.ranks() - 1;
-  Group group(transport, 0, everyone(transport), patient(0.4));
+  Group group(transport, 0, all_ranks(transport.ranks()), patient(0.4));
   std::vector<float> data(70000, 1);
   const auto reduce = [&] { group.all_reduce(data.data(), 70000, DType::f32, ReduceOp::sum).wait(); };
   reduce();
@@ -170,7 +163,7 @@ void timeout_names_the_late(Transport& transport) {
 
 // Slow, but within its time: not an error.
 void slow_is_not_dead(Transport& transport) {
-  Group group(transport, 0, everyone(transport), patient(1.5));
+  Group group(transport, 0, all_ranks(transport.ranks()), patient(1.5));
   for (int i = 0; i < 3; ++i) {
     if (transport.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::vector<int32_t> data(3000, 1);
@@ -182,7 +175,7 @@ void slow_is_not_dead(Transport& transport) {
 // Nothing of this is sent, and the group works afterwards.
 void bad_arguments(Transport& transport) {
   const int ranks = transport.ranks();
-  Group group(transport, 0, everyone(transport), patient());
+  Group group(transport, 0, all_ranks(transport.ranks()), patient());
   std::vector<float> data(10, 1);
   const auto refused = [&](const std::function<void()>& action, std::string_view because) {
     expect_contains(expect_error(action).what(), because);

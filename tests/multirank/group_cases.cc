@@ -1,19 +1,12 @@
 // Several groups and several operations at once: rows and columns of a mesh, waited for in any order, with
 // messages between them.
 #include <algorithm>
-#include <numeric>
 
 #include "tests/multirank/conformance.h"
 #include "trireme/comm/group.h"
 
 namespace trireme::comm {
 namespace {
-
-std::vector<int> everyone(const Transport& transport) {
-  std::vector<int> members(transport.ranks());
-  std::iota(members.begin(), members.end(), 0);
-  return members;
-}
 
 struct Flying {
   std::vector<int64_t> data;
@@ -45,7 +38,7 @@ void mesh(Transport& transport, int columns) {
   std::vector<int> in_row, in_column;
   for (int i = 0; i < columns; ++i) in_row.push_back(row * columns + i);
   for (int i = rows - 1; i >= 0; --i) in_column.push_back(i * columns + column);  // descending, for once
-  const std::vector<int> all = everyone(transport);
+  const std::vector<int> all = all_ranks(transport.ranks());
   Group world(transport, 0, all);
   Group by_row(transport, 1 + row, in_row);
   Group by_column(transport, 100 + column, in_column);
@@ -70,7 +63,7 @@ void mesh(Transport& transport, int columns) {
 
 // Many operations of one group under way, ended by done() alone.
 void many_in_flight(Transport& transport) {
-  const std::vector<int> all = everyone(transport);
+  const std::vector<int> all = all_ranks(transport.ranks());
   Group group(transport, 0, all);
   std::vector<Flying> flying;
   for (int i = 0; i < 50; ++i) flying.push_back(fly(group, transport, all, 500 * i, i, Algorithm::automatic));
@@ -84,7 +77,7 @@ void many_in_flight(Transport& transport) {
 
 // A handle that nobody waits for is waited for when it goes.
 void forgotten_handles(Transport& transport) {
-  const std::vector<int> all = everyone(transport);
+  const std::vector<int> all = all_ranks(transport.ranks());
   Group group(transport, 0, all);
   std::vector<int64_t> data(100000, 1);
   { const Handle handle = group.all_reduce(data.data(), 100000, DType::i64, ReduceOp::sum); }
@@ -93,7 +86,7 @@ void forgotten_handles(Transport& transport) {
 
 // Messages between pairs keep their order per pair, beside collectives of the same group.
 void messages(Transport& transport) {
-  const std::vector<int> all = everyone(transport);
+  const std::vector<int> all = all_ranks(transport.ranks());
   Group group(transport, 3, all);
   const int ranks = group.size(), rank = group.rank();
   for (int round = 0; round < 4; ++round) {
@@ -110,7 +103,8 @@ void messages(Transport& transport) {
         if (peer == rank) continue;
         const int tag = round == 0 ? 0 : Group::kMostTag - i;
         handles.push_back(group.send(out.back().data(), static_cast<int64_t>(count), DType::f32, peer, tag));
-        handles.push_back(group.receive(in.back().data(), static_cast<int64_t>(count), DType::f32, peer, tag));
+        handles.push_back(
+            group.receive(in.back().data(), static_cast<int64_t>(count), DType::f32, peer, tag));
       }
     }
     Flying flying = fly(group, transport, all, 30000, round, Algorithm::ring);

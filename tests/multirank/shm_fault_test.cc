@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <numeric>
 #include <thread>
 
 #include "tests/support/fork_ranks.h"
@@ -21,12 +20,6 @@ namespace trireme::comm {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::vector<int> everyone(int ranks) {
-  std::vector<int> members(ranks);
-  std::iota(members.begin(), members.end(), 0);
-  return members;
-}
 
 GroupOptions with_timeout(double seconds) {
   GroupOptions options;
@@ -70,7 +63,7 @@ TEST(ShmFaults, kill_ends_every_wait_within_a_second) {
   for (const auto& [name, loop] : loops()) {
     const auto ends = test::run_ranks(4, [&](test::ForkedRank& self) -> std::string {
       const auto transport = make_shm_transport(self.rendezvous());
-      Group group(*transport, 0, everyone(4), with_timeout(30));
+      Group group(*transport, 0, all_ranks(4), with_timeout(30));
       group.barrier().wait();
       if (self.rank() == 2) {
         std::thread([&] {
@@ -103,7 +96,7 @@ TEST(ShmFaults, kill_ends_every_wait_within_a_second) {
 TEST(ShmFaults, a_stopped_rank_is_named_after_the_timeout) {
   const auto ends = test::run_ranks(3, [&](test::ForkedRank& self) -> std::string {
     const auto transport = make_shm_transport(self.rendezvous());
-    Group group(*transport, 0, everyone(3), with_timeout(0.5));
+    Group group(*transport, 0, all_ranks(3), with_timeout(0.5));
     group.barrier().wait();
     if (self.rank() == 1) {
       kill(getpid(), SIGSTOP);  // continued by rank 0 when it has its error
@@ -131,7 +124,7 @@ TEST(ShmFaults, a_stopped_rank_is_named_after_the_timeout) {
 TEST(ShmFaults, a_stopped_rank_that_goes_on_in_time_is_not_dead) {
   expect_all_ok(test::run_ranks(2, [&](test::ForkedRank& self) -> std::string {
     const auto transport = make_shm_transport(self.rendezvous());
-    Group group(*transport, 0, everyone(2), with_timeout(10));
+    Group group(*transport, 0, all_ranks(2), with_timeout(10));
     group.barrier().wait();
     if (self.rank() == 0) {
       kill(self.pid_of(1), SIGSTOP);
@@ -218,7 +211,7 @@ TEST(ShmMessages, sends_end_before_receives_are_posted) {
 TEST(ShmFaults, native_against_steps_is_a_mismatch) {
   const auto ends = test::run_ranks(2, [&](test::ForkedRank& self) -> std::string {
     const auto transport = make_shm_transport(self.rendezvous());
-    Group group(*transport, 0, everyone(2), with_timeout(20));
+    Group group(*transport, 0, all_ranks(2), with_timeout(20));
     std::vector<float> data(1000, 1);
     const Algorithm algorithm = self.rank() == 0 ? Algorithm::native : Algorithm::ring;
     group.all_reduce(data.data(), 1000, DType::f32, ReduceOp::sum, {algorithm}).wait();
@@ -235,7 +228,7 @@ TEST(ShmFaults, native_against_steps_is_a_mismatch) {
 TEST(ShmWaiting, sleeps_when_there_is_nothing_to_do) {
   expect_all_ok(test::run_ranks(2, [&](test::ForkedRank& self) -> std::string {
     const auto transport = make_shm_transport(self.rendezvous());
-    Group group(*transport, 0, everyone(2), with_timeout(20));
+    Group group(*transport, 0, all_ranks(2), with_timeout(20));
     group.barrier().wait();
     if (self.rank() == 0) {
       std::this_thread::sleep_for(std::chrono::seconds(1));

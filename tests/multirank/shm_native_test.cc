@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "tests/support/fork_ranks.h"
 #include "trireme/comm/group.h"
@@ -103,19 +102,13 @@ class Runner {
   std::unique_ptr<Native> native_;
 };
 
-std::vector<int> everyone(int ranks) {
-  std::vector<int> members(ranks);
-  std::iota(members.begin(), members.end(), 0);
-  return members;
-}
-
 class ShmNative : public ::testing::TestWithParam<int> {};
 
 TEST_P(ShmNative, all_reduce_of_every_format_op_and_size) {
   const int ranks = GetParam();
   expect_all_ok(test::run_ranks(ranks, [&](test::ForkedRank& self) -> std::string {
     const auto transport = make_shm_transport(self.rendezvous());
-    Runner runner(*transport, 1, everyone(ranks));
+    Runner runner(*transport, 1, all_ranks(ranks));
     for (const Buffers buffers : {Buffers::ordinary, Buffers::shared, Buffers::mixed}) {
       for (const int64_t count : {0, 1, 6, 127, 1021, 4096, 40009, 300007}) {
         for (const DType dtype :
@@ -143,7 +136,7 @@ TEST_P(ShmNative, other_collectives) {
   const int ranks = GetParam();
   expect_all_ok(test::run_ranks(ranks, [&](test::ForkedRank& self) -> std::string {
     const auto transport = make_shm_transport(self.rendezvous());
-    Runner runner(*transport, 1, everyone(ranks));
+    Runner runner(*transport, 1, all_ranks(ranks));
     const DType dtype = DType::f32;
     const auto compare = [](std::span<std::byte> got, std::span<const std::byte> wanted, const char* what) {
       EXPECT_TRUE(std::ranges::equal(got, wanted)) << what << ' ' << wanted.size();

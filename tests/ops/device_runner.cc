@@ -8,26 +8,26 @@
 namespace trireme::testing {
 namespace {
 
-constexpr size_t kGuardBytes = 256;  // alignment of what lies between the guards
-constexpr std::byte kGarbage{0xcb};
+constexpr size_t kDeviceGuardBytes = 256;  // alignment of what lies between the guards
+constexpr std::byte kUnwritten{0xcb};
 
 // A tensor on the device with guard bytes on both sides, and its image in host memory.
-class Guarded {
+class GuardedOnDevice {
  public:
-  Guarded(Device& device, const TensorType& type)
+  GuardedOnDevice(Device& device, const TensorType& type)
       : type_(type),
-        host_(2 * kGuardBytes + type.bytes(), kGarbage),
+        host_(2 * kDeviceGuardBytes + type.bytes(), kUnwritten),
         memory_(device.allocate(host_.size())) {}
-  TensorView view() const { return {memory_.data() + kGuardBytes, type_.dtype, type_.shape}; }
-  std::byte* host() { return host_.data() + kGuardBytes; }
+  TensorView view() const { return {memory_.data() + kDeviceGuardBytes, type_.dtype, type_.shape}; }
+  std::byte* host() { return host_.data() + kDeviceGuardBytes; }
   void upload(Stream& stream) { stream.upload(memory_.data(), host_.data(), host_.size()); }
   void download(Stream& stream) { stream.download(host_.data(), memory_.data(), host_.size()); }
   bool guards_intact() const {
     const auto intact = [](auto first, auto last) {
-      return std::all_of(first, last, [](std::byte b) { return b == kGarbage; });
+      return std::all_of(first, last, [](std::byte b) { return b == kUnwritten; });
     };
-    return intact(host_.begin(), host_.begin() + kGuardBytes) &&
-           intact(host_.end() - kGuardBytes, host_.end());
+    return intact(host_.begin(), host_.begin() + kDeviceGuardBytes) &&
+           intact(host_.end() - kDeviceGuardBytes, host_.end());
   }
 
  private:
@@ -48,8 +48,8 @@ RefTensors run_on_device(Device& device, const std::string& op, const Attrs& att
   }
   const std::unique_ptr<Stream> stream = device.make_stream();
   const size_t workspace_bytes = kernel->workspace({input_types, outputs, attrs, device.threads()});
-  Guarded workspace(device, {DType::u8, Shape{static_cast<int64_t>(workspace_bytes)}});
-  std::vector<Guarded> memory;
+  GuardedOnDevice workspace(device, {DType::u8, Shape{static_cast<int64_t>(workspace_bytes)}});
+  std::vector<GuardedOnDevice> memory;
   for (const RefTensor& input : inputs) {
     memory.emplace_back(device, TensorType{input.dtype, input.shape});
     for (size_t k = 0; k < input.values.size(); ++k)
@@ -62,11 +62,11 @@ RefTensors run_on_device(Device& device, const std::string& op, const Attrs& att
   for (const InPlace& shared : in_place) output_views[shared.output].data = input_views[shared.input].data;
 
   workspace.upload(*stream);
-  for (Guarded& one : memory) one.upload(*stream);
+  for (GuardedOnDevice& one : memory) one.upload(*stream);
   stream->launch(*kernel, input_views, output_views, attrs, static_cast<std::byte*>(workspace.view().data),
                  nullptr);
   workspace.download(*stream);
-  for (Guarded& one : memory) one.download(*stream);
+  for (GuardedOnDevice& one : memory) one.download(*stream);
 
   EXPECT_TRUE(workspace.guards_intact()) << op << " wrote outside its workspace";
   RefTensors results;

@@ -217,8 +217,8 @@ TEST(AsynchronousPipelines, GoWithReplicasTensorPartsAndZero) {
         R"({"mesh": "pipe:2 tensor:2", "schedule": "pipedream", "preset": "megatron+sequence"})"}) {
     const Plan plan = parse_plan(plan_text, "plan");
     const bool two = *plan.schedule == "2bw";
-    const Training training =
-        stages_training({"model.family=llama", "train.batch=4", fmt::format("train.accumulate={}", two ? 2 : 1)});
+    const Training training = stages_training(
+        {"model.family=llama", "train.batch=4", fmt::format("train.accumulate={}", two ? 2 : 1)});
     const PlanRun found = run_of(training, plan);
     const Course expected = delayed_run(training, found.stage_of, two ? always(1) : of_pipedream(2));
     for (int64_t step = 0; step < kSteps; ++step)
@@ -247,8 +247,8 @@ TEST(AsynchronousPipelines, HaveProgramsThatVerifyAndCanBeRead) {
   for (const auto& [keys, accumulate] :
        {std::pair(R"("pipedream")", 1), std::pair(R"("pipedream", "vertical_sync": true)", 1),
         std::pair(R"("2bw")", 4), std::pair(R"("2bw")", 6)}) {
-    const Training training =
-        stages_training({"model.family=llama", "train.batch=12", fmt::format("train.accumulate={}", accumulate)});
+    const Training training = stages_training(
+        {"model.family=llama", "train.batch=12", fmt::format("train.accumulate={}", accumulate)});
     const Plan plan = parse_plan(fmt::format(R"({{"mesh": "pipe:4", "schedule": {}}})", keys), "plan");
     const std::vector<Program> programs = programs_of(training, plan);
     verify(programs);

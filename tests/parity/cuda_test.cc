@@ -22,7 +22,7 @@
 namespace trireme::parity {
 namespace {
 
-constexpr double kDeviceLossBound = 1e-4, kWeightBound = 1e-3, kHalfFactor = 3, kHalfBound = 0.01;
+constexpr double kDeviceLossBound = 1e-4, kDeviceWeightBound = 1e-3, kHalfFactor = 3, kHalfBound = 0.01;
 // What a relu at its kink, which opens on one device and not on the other, may do to a step's gradient as a
 // whole, and in how many steps of ten it may show: on the CPU moved by 5e-7 it was 0.027, and three.
 constexpr double kKinkBound = 0.1;
@@ -111,7 +111,7 @@ TEST_P(CudaParity, TenStepsAreThoseOfTheCpu) {
   if (golden.model.family == "resnet") return expect_steps_of_the_cpu(golden, GetParam());
   golden.model.dropout = 0.1;  // where the model has any
   const DeviceOutcome cpu = train_on(golden, "cpu"), gpu = train_on(golden, "cuda"),
-                again = train_on(golden, "cuda");
+                      again = train_on(golden, "cuda");
   double worst_loss = 0, worst_weight = 0;
   for (int64_t step = 0; step < golden.steps(); ++step) {
     EXPECT_NEAR(gpu.results[step].loss, cpu.results[step].loss, kDeviceLossBound * cpu.results[step].loss)
@@ -125,7 +125,7 @@ TEST_P(CudaParity, TenStepsAreThoseOfTheCpu) {
     double worst = 0;
     for (size_t i = 0; i < expected.size(); ++i)
       worst = std::max<double>(worst, std::abs(static_cast<double>(found[i]) - expected[i]));
-    EXPECT_LE(worst, kWeightBound * largest_of(expected)) << name;
+    EXPECT_LE(worst, kDeviceWeightBound * largest_of(expected)) << name;
     if (largest_of(expected) > 0) worst_weight = std::max(worst_weight, worst / largest_of(expected));
   }
   EXPECT_NEAR(gpu.evaluation.loss, cpu.evaluation.loss, kDeviceLossBound * cpu.evaluation.loss);
@@ -338,7 +338,7 @@ TEST_P(CudaExchange, SixStepsAreThoseOfTheCpu) {
     for (const auto& [name, expected] : cpu[rank]) {
       const double norm = distance_between(expected, std::vector<float>(expected.size(), 0.0f));
       const double distance = distance_between(gpu[rank].at(name), expected);
-      EXPECT_LE(distance, kWeightBound * norm) << name << " of rank " << rank;
+      EXPECT_LE(distance, kDeviceWeightBound * norm) << name << " of rank " << rank;
       if (norm > 0) worst = std::max(worst, distance / norm);
     }
   }
@@ -398,7 +398,7 @@ TEST(CudaArrivals, AreThoseOfTheCpu) {
     for (size_t rank = 0; rank < cpu.size(); ++rank) {
       for (const auto& [name, expected] : cpu[rank]) {
         const double norm = distance_between(expected, std::vector<float>(expected.size(), 0.0f));
-        EXPECT_LE(distance_between(gpu[rank].at(name), expected), kWeightBound * norm)
+        EXPECT_LE(distance_between(gpu[rank].at(name), expected), kDeviceWeightBound * norm)
             << exchange << ": " << name << " of rank " << rank;
       }
     }

@@ -53,13 +53,13 @@ TEST(ExpertsUnderPlans, Mixtral) {
 }
 TEST(ExpertsUnderPlans, DeepSeek) {
   expect_equal_or_rounding(moe_training("llama", {.experts = 8,
-                                        .top_k = 2,
-                                        .gate = "deepseek_v3",
-                                        .capacity = 1.25,
-                                        .shared = 1,
-                                        .expert_groups = 4,
-                                        .top_groups = 2}),
-                  kMeshes);
+                                                  .top_k = 2,
+                                                  .gate = "deepseek_v3",
+                                                  .capacity = 1.25,
+                                                  .shared = 1,
+                                                  .expert_groups = 4,
+                                                  .top_groups = 2}),
+                           kMeshes);
 }
 TEST(ExpertsUnderPlans, WithZeroSequencePipelinesAndRecomputation) {
   expect_equal_or_rounding(
@@ -72,7 +72,7 @@ TEST(ExpertsUnderPlans, WithZeroSequencePipelinesAndRecomputation) {
   training.train.accumulate = 2;
   training.shape.rows = 2;
   expect_equal_or_rounding(training, {R"("pipe:2")", R"("pipe:2 expert:2", "preset": "expert")",
-                             R"("pipe:2 data:2", "preset": "zero1", "schedule": "gpipe")"});
+                                      R"("pipe:2 data:2", "preset": "zero1", "schedule": "gpipe")"});
 }
 
 // Slots go to tokens of experts in the order of groups, and come back so.

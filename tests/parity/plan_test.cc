@@ -400,13 +400,14 @@ TEST(Replicas, DifferByRoundingAlone) {
 
 // Three ranks have parts that are not even. Golden gpts have vocabularies that do not divide.
 std::vector<PlanCase> plan_cases() {
-  const std::vector<Plan> rows = {plan_on("data", "data:3"), plan_on("zero1", "data:2"), plan_on("zero2", "data:2"),
-                                  plan_on("zero3", "data:3")};
+  const std::vector<Plan> rows = {plan_on("data", "data:3"), plan_on("zero1", "data:2"),
+                                  plan_on("zero2", "data:2"), plan_on("zero3", "data:3")};
   const std::vector<Plan> transformer = {
       plan_on("megatron", "tensor:2"), plan_on("megatron+zero1", "data:2 tensor:2"),
       plan_on("megatron+zero3", "data:2 tensor:2"), plan_on("megatron+sequence", "tensor:2"),
       plan_on("megatron+sequence+zero2", "data:2 tensor:2")};
-  const std::vector<Plan> tensor = {plan_on("megatron", "tensor:3"), plan_on("megatron+zero1", "data:2 tensor:2")};
+  const std::vector<Plan> tensor = {plan_on("megatron", "tensor:3"),
+                                    plan_on("megatron+zero1", "data:2 tensor:2")};
   const std::vector<Plan> hybrid = {plan_on("hybrid_cnn", "tensor:2"),
                                     plan_on("hybrid_cnn+zero1", "data:2 tensor:2")};
   const auto both = [](std::vector<Plan> plans, const std::vector<Plan>& more) {

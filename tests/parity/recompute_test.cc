@@ -84,8 +84,8 @@ TEST_P(RecomputeTest, ChangesNoBit) {
   if (!one.schedule.empty()) plan.schedule = one.schedule;
   const Trained kept = trained(golden, options, plan);
   EXPECT_EQ(kept.clones, 0);
-  for (const Recompute::Kind kind : {Recompute::Kind::kFull, Recompute::Kind::kSelective,
-                                     Recompute::Kind::kFullKeepCollectives}) {
+  for (const Recompute::Kind kind :
+       {Recompute::Kind::kFull, Recompute::Kind::kSelective, Recompute::Kind::kFullKeepCollectives}) {
     plan.recompute = Recompute{kind};
     const Trained again = trained(golden, options, plan);
     EXPECT_GT(again.clones, 0);

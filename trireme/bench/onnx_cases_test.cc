@@ -27,8 +27,9 @@ TEST(OnnxCases, NoneIsWrong) {
     for (const std::string& folder : find_onnx_cases(std::string(kOnnxTestData) + "/" + group)) {
       const OnnxCase& one = cases.emplace_back(run_onnx_case(folder, *device));
       EXPECT_NE(one.outcome, OnnxCase::Outcome::kWrong) << one.name << ": " << one.message;
-      if (one.outcome == OnnxCase::Outcome::kRefused)
+      if (one.outcome == OnnxCase::Outcome::kRefused) {
         EXPECT_NE(one.op, "") << one.name << ": " << one.message;
+      }
       passed += one.outcome == OnnxCase::Outcome::kPasses;
     }
   }

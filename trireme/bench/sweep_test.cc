@@ -98,7 +98,8 @@ TEST(Sweep, KeysAreChecked) {
 
 TEST(Sweep, ChartHasALineForEachChoice) {
   const std::vector<Swept> swept = {parse_swept("data=1,2,8"), parse_swept("train.precision=f32,f16")};
-  const std::vector<SweepPoint> points = sweep(base_of_gpt(R"({"mesh":"data:2"})"), swept, [](const auto&) {});
+  const std::vector<SweepPoint> points =
+      sweep(base_of_gpt(R"({"mesh":"data:2"})"), swept, [](const auto&) {});
   const LineChart chart = sweep_chart(swept, points, sweep_figure("rate"));
   ASSERT_EQ(chart.lines.size(), 2u);
   EXPECT_EQ(chart.legend[1].name, "train.precision=f16");

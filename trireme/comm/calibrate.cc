@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <numeric>
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
@@ -120,12 +119,6 @@ class Calibration {
   Clock::time_point begin_ = Clock::now();
   double now_ = 0;  // seconds since then, as all ranks have agreed
 };
-
-std::vector<int> all_ranks(int ranks) {
-  std::vector<int> members(static_cast<size_t>(ranks));
-  std::iota(members.begin(), members.end(), 0);
-  return members;
-}
 
 Calibration::Calibration(Context& context, const CalibrationOptions& options)
     : context_(context),

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "trireme/base/error.h"
@@ -24,9 +23,7 @@ uint32_t number_of(std::string_view text) {
 }  // namespace
 
 Group Context::world() {
-  std::vector<int> members(static_cast<size_t>(ranks()));
-  std::iota(members.begin(), members.end(), 0);
-  return group("world", members);
+  return group("world", all_ranks(ranks()));
 }
 
 uint32_t Context::number_group(const std::string& name, const std::vector<int>& members) {

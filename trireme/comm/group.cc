@@ -7,7 +7,6 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/engine/engine.h"
-#include "trireme/comm/group.h"
 
 namespace trireme::comm {
 namespace {
@@ -74,6 +73,12 @@ void check_members(const Transport& transport, uint32_t number, std::span<const 
 }
 
 }  // namespace
+
+std::vector<int> all_ranks(int ranks) {
+  std::vector<int> members(static_cast<size_t>(ranks));
+  std::iota(members.begin(), members.end(), 0);
+  return members;
+}
 
 struct Group::State {
   Engine engine;

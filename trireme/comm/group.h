@@ -24,6 +24,9 @@ namespace trireme::comm {
 class Operation;
 class Group;
 
+// 0 … ranks-1: the members of a group of all.
+std::vector<int> all_ranks(int ranks);
+
 // Move-only. Destroying one that is not done waits for it: its memory is in use.
 class Handle {
  public:

@@ -96,7 +96,8 @@ TEST(JoinMaps, OtherFormatsReductionsAndDrawsAreNotElementWise) {
 }
 
 TEST(JoinMaps, NothingIsDoneWhereNothingIsGained) {
-  const std::string text = kProductInputs + "%a: bf16[8,6] = relu(%x)\n%b: bf16[8,6] = neg(%a)\noutput b = %b\n";
+  const std::string text =
+      kProductInputs + "%a: bf16[8,6] = relu(%x)\n%b: bf16[8,6] = neg(%a)\noutput b = %b\n";
   EXPECT_EQ(joined_text(text, [](const Graph&, const Node&) { return false; }), text);
 }
 

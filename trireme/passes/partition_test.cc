@@ -29,12 +29,12 @@ TEST(Partition, NamesCollectivesByWhatTheyMove) {
   pins.states["mlp.first"] = {parse_layout("{data:0 tensor:1}", mesh), columns};
   pins.states["mlp.second"] = {rows, rows};
   EXPECT_THAT(names_on_rank_1("input %x: f32[2,4]\n"
-                      "state %mlp.first: f32[4,8]\n"
-                      "state %mlp.second: f32[8,4]\n"
-                      "%mlp/matmul: f32[2,8] = matmul(%x, %mlp.first)\n"
-                      "%mlp/matmul~2: f32[2,4] = matmul(%mlp/matmul, %mlp.second)\n"
-                      "output y = %mlp/matmul~2\n",
-                      mesh, pins),
+                              "state %mlp.first: f32[4,8]\n"
+                              "state %mlp.second: f32[8,4]\n"
+                              "%mlp/matmul: f32[2,8] = matmul(%x, %mlp.first)\n"
+                              "%mlp/matmul~2: f32[2,4] = matmul(%mlp/matmul, %mlp.second)\n"
+                              "output y = %mlp/matmul~2\n",
+                              mesh, pins),
               ElementsAre("mlp.first.all_gather.data", "mlp/matmul", "mlp/matmul~2",
                           "mlp/matmul~2.all_reduce.tensor"));
 }
@@ -45,9 +45,9 @@ TEST(Partition, NamesPartsByWhatTheyAreCutFrom) {
   pins.values["a/exp"] = parse_layout("{tensor:0}", mesh);
   pins.values["b/exp"] = parse_layout("{tensor:0x2}", mesh);
   EXPECT_THAT(names_on_rank_1("input %x: f32[8]\n"
-                      "%a/exp: f32[8] = exp(%x)\n"
-                      "%b/exp: f32[8] = exp(%x)\n",
-                      mesh, pins),
+                              "%a/exp: f32[8] = exp(%x)\n"
+                              "%b/exp: f32[8] = exp(%x)\n",
+                              mesh, pins),
               ElementsAre("x.slice.tensor", "a/exp", "x.blocks.tensor", "x.slice_of_blocks.tensor",
                           "x.slice.tensor~2", "b/exp"));
 }

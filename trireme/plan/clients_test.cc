@@ -47,7 +47,9 @@ TEST(Clients, AreSharedOutInTurns) {
         if (!client) continue;
         EXPECT_LT(*client, 10);
         EXPECT_EQ(client, clients.trained(step - step % 3, replica));  // through the whole turn
-        if (step % 3 == 0) EXPECT_TRUE(drawn.insert(*client).second) << "trained twice in a round";
+        if (step % 3 == 0) {
+          EXPECT_TRUE(drawn.insert(*client).second) << "trained twice in a round";
+        }
       }
     }
     EXPECT_EQ(drawn.size(), 6u);

@@ -45,8 +45,7 @@ ActionList list_of(const std::vector<std::pair<std::string, int>>& runs, int64_t
 }
 
 Program program_of(std::vector<StepSegment> segments, const ActionList& list) {
-  return build_program(std::move(segments), kNoWorkspace, {}, {},
-                       {list});
+  return build_program(std::move(segments), kNoWorkspace, {}, {}, {list});
 }
 
 size_t stash_bytes(const Program& program) {

@@ -176,7 +176,9 @@ TEST_P(SharedModel, EachRankKeepsItsHeads) {
     const std::unique_ptr<Device> device = make_cpu_device(1);
     const Generator generator(model_of_family(GetParam()), *device, 2, {plan, context.rank(), &communicator});
     for (const State& state : generator.program().states) {
-      if (state.role == Role::kCache) EXPECT_EQ(2 * state.type.shape[2], state.part.whole[2]) << state.name;
+      if (state.role == Role::kCache) {
+        EXPECT_EQ(2 * state.type.shape[2], state.part.whole[2]) << state.name;
+      }
     }
   });
 }

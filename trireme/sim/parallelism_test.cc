@@ -139,8 +139,7 @@ Loads loads(const Plan& plan, int64_t batch) {
   train.batch = batch;
   const StepPrograms programs(gpt(), train, {}, {batch, {16}}, plan);
   std::vector<Program> all;
-  for (int rank = 0; rank < plan.mesh.ranks(); ++rank)
-    all.push_back(programs.rank(rank, kNoWorkspace));
+  for (int rank = 0; rank < plan.mesh.ranks(); ++rank) all.push_back(programs.rank(rank, kNoWorkspace));
   return loads_of(all);
 }
 

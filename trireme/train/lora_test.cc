@@ -117,7 +117,8 @@ TEST(Lora, TargetsChooseLayersAndOneThatIsNoneIsRefused) {
   const auto device = make_device({.kind = "cpu", .threads = 1});
   const auto adapters = [&](std::vector<std::string> targets) {
     std::vector<std::string> names;
-    for (const AdaptedWeight& one : adapted_weights(with_lora(model_of("gpt"), 2, 0, std::move(targets)), {8}))
+    for (const AdaptedWeight& one :
+         adapted_weights(with_lora(model_of("gpt"), 2, 0, std::move(targets)), {8}))
       names.push_back(one.weight);
     return names;
   };

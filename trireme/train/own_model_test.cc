@@ -71,7 +71,7 @@ struct Fitted {
 };
 
 Fitted fit(const ModelRecord& model, const TrainOptions& options, int64_t steps,
-              const RankOptions& ranks = {}) {
+           const RankOptions& ranks = {}) {
   const std::unique_ptr<Device> device = make_cpu_device(1);
   Trainer trainer(model, options, {.kind = "adam", .weight_decay = 0}, {.rows = kPoints / options.accumulate},
                   *device, ranks);
@@ -196,9 +196,9 @@ TEST(OwnModel, MistakesInAModelAreErrors) {
     const std::unique_ptr<Device> device = make_cpu_device(1);
     return error_of([&] { Trainer(model, {}, {}, {.rows = kPoints}, *device); });
   };
-  EXPECT_THAT(
-      refusal_of_record([](Network& net, ValueId x) { return linear(net, linear(net, x, "same", 8), "same", 2); }),
-      HasSubstr("'same.weight' with the shape [3,8] already, and asks for it with [8,2]"));
+  EXPECT_THAT(refusal_of_record(
+                  [](Network& net, ValueId x) { return linear(net, linear(net, x, "same", 8), "same", 2); }),
+              HasSubstr("'same.weight' with the shape [3,8] already, and asks for it with [8,2]"));
   EXPECT_THAT(refusal_of_record([](Network& net, ValueId x) {
                 net.buffer("same.weight", {3, 2}, Init::zeros());
                 return linear(net, x, "same", 2);
@@ -260,11 +260,13 @@ TEST(OwnModel, BatchesThatDoNotFitAreErrors) {
   };
   EXPECT_EQ(refusal_of_record(0, 0), "no error");
   EXPECT_EQ(refusal_of_record(8, -1), "no error");
-  EXPECT_THAT(refusal_of_record(9, 0), HasSubstr("the batch's 'word' has 9, but the model has 9 rows of a table"));
+  EXPECT_THAT(refusal_of_record(9, 0),
+              HasSubstr("the batch's 'word' has 9, but the model has 9 rows of a table"));
   EXPECT_THAT(refusal_of_record(-1, 0), HasSubstr("'word' has -1"));
   EXPECT_THAT(refusal_of_record(0, 2), HasSubstr("the batch's 'kind' has 2, but the model has 2 classes"));
   EXPECT_THAT(refusal_of_record(0, -2), HasSubstr("'kind' has -2"));
-  EXPECT_THAT(refusal_of_record(0, 0, DType::f32), HasSubstr("the batch's 'word' is f32, but the model takes i32"));
+  EXPECT_THAT(refusal_of_record(0, 0, DType::f32),
+              HasSubstr("the batch's 'word' is f32, but the model takes i32"));
 }
 
 // Classes that the model makes from the batch itself are seen only when they are used.
@@ -288,7 +290,8 @@ TEST(OwnModel, ClassesThatAreCutFromTheBatchAreCheckedToo) {
   };
   EXPECT_EQ(refusal_of_record(0), "no error");
   EXPECT_EQ(refusal_of_record(-1), "no error");
-  EXPECT_THAT(refusal_of_record(2), HasSubstr("[cross_entropy] target 5 is class 2, but there are 2 classes"));
+  EXPECT_THAT(refusal_of_record(2),
+              HasSubstr("[cross_entropy] target 5 is class 2, but there are 2 classes"));
 }
 
 TEST(OwnModel, ARankBeyondTheMeshIsAnError) {

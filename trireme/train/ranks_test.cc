@@ -142,7 +142,7 @@ TEST(Ranks, AnOverflowOnOneRankIsSkippedByAll) {
       const std::vector<float> before = weights(trainer);
       const double scale = trainer.loss_scale;
       Batch batch = random_batch(kUneven);
-      trainer.loss_scale = 1e30;                     // far too large for every row that counts…
+      trainer.loss_scale = 1e30;                       // far too large for every row that counts…
       for (int64_t row = 0; row < kUneven - 1; ++row)  // …which is the last one alone
         batch.at("labels").values<int32_t>()[row] = kIgnoreTarget;
       const StepResult result = trainer.step(batch, 0, 1e-2);

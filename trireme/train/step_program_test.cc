@@ -338,7 +338,7 @@ TEST(StepProgram, HalfPrecisionOwesTheSameCollectives) {
                                      {"tensor:2 data:2", "megatron+zero3"}}) {
     const Plan plan{parse_mesh(mesh), preset};
     const Calls whole = spread_step(small_gpt(), plan).first,
-                 half = spread_step(small_gpt(), plan, 2, "bf16").first;
+                half = spread_step(small_gpt(), plan, 2, "bf16").first;
     EXPECT_EQ(half.all_reduce + half.reduce_scatter, whole.all_reduce + whole.reduce_scatter)
         << preset << " on " << mesh;
     EXPECT_EQ(half.all_gather, whole.all_gather) << preset << " on " << mesh;
@@ -382,8 +382,7 @@ TEST(StepProgram, MicrobatchesOfAPipelineSumNothingOverData) {
     train.accumulate = 4;
     const StepPrograms programs(small_gpt(), train, {}, {4, {8}}, plan);
     for (const int rank : {0, plan.mesh.ranks() - 1}) {
-      for (const Segment& segment :
-           programs.rank(rank, kNoWorkspace).segments) {
+      for (const Segment& segment : programs.rank(rank, kNoWorkspace).segments) {
         if (segment.kind != SegmentKind::kForwardBackward) continue;
         for (const Node& node : segment.graph.nodes) {
           if (!node.op->collective) continue;

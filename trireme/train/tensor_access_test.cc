@@ -56,8 +56,8 @@ Gradients gradients_of(const Plan& plan, const std::function<double(int rank)>& 
     MeshCommunicator communicator(plan.mesh, context);
     const std::unique_ptr<Device> device = make_cpu_device(1);
     const int rank = context.rank();
-    Trainer trainer(tied_model(), {.accumulate = kMicrobatches}, {}, {kMicrobatch / kMicrobatches, {kSeq}}, *device,
-                    {plan, rank, plan.mesh.ranks() > 1 ? &communicator : nullptr});
+    Trainer trainer(tied_model(), {.accumulate = kMicrobatches}, {}, {kMicrobatch / kMicrobatches, {kSeq}},
+                    *device, {plan, rank, plan.mesh.ranks() > 1 ? &communicator : nullptr});
     trainer.initialise(1);
     Batch batch = text();
     trainer.forward_backward(batch, 0);

@@ -11,7 +11,8 @@
 namespace trireme::comm {
 namespace {
 
-constexpr Link kFastLink{.alpha_seconds = 5e-6, .beta_seconds_per_byte = 1e-9, .gamma_seconds_per_byte = 3e-10};
+constexpr Link kFastLink{
+    .alpha_seconds = 5e-6, .beta_seconds_per_byte = 1e-9, .gamma_seconds_per_byte = 3e-10};
 constexpr size_t kWhole = size_t{1} << 40;
 
 std::vector<size_t> equal_chunks(const Steps& steps, size_t bytes) {
@@ -67,7 +68,8 @@ TEST(Cost, TwoLevelsTakeWhatTheirClosedFormSays) {
         const double message =
             kFastLink.alpha_seconds +
             static_cast<double>(longest_message_bytes(steps, chunks)) * kFastLink.beta_seconds_per_byte;
-        const double expected = formula_seconds(formula(collective, algorithm, ranks, hosts), bytes, kFastLink);
+        const double expected =
+            formula_seconds(formula(collective, algorithm, ranks, hosts), bytes, kFastLink);
         const double taken =
             predict_seconds(steps, chunks, kWhole, uniform_costs(kFastLink, Ports::one_each_way));
         EXPECT_GE(taken, 0.9999 * expected);
@@ -115,8 +117,9 @@ TEST(Cost, ASendKeepsItsTurn) {
 
 TEST(Cost, ABarrierIsMessagesWithoutBytes) {
   const Steps barrier = make_steps(Collective::barrier, Algorithm::butterfly, 6);
-  EXPECT_NEAR(predict_seconds(barrier, std::vector<size_t>{0}, 1, uniform_costs(kFastLink, Ports::one_each_way)),
-              3 * kFastLink.alpha_seconds, 1e-12);
+  EXPECT_NEAR(
+      predict_seconds(barrier, std::vector<size_t>{0}, 1, uniform_costs(kFastLink, Ports::one_each_way)),
+      3 * kFastLink.alpha_seconds, 1e-12);
 }
 
 TEST(Cost, ExtrapolatesManySegments) {

@@ -100,7 +100,8 @@ TEST(LaunchEnvironment, TheFewestAndTheMostRanks) {
   for (const char* text : {"0:4", "4:4", "4:2"})
     EXPECT_THAT(error_of([&] { parse_elastic(text); }), HasSubstr("expected the fewest and the most"))
         << text;
-  EXPECT_THAT(refusal_of_environment({}, {.ranks = 3, .elastic = parse_elastic("2:4")}), HasSubstr("but -n is 3"));
+  EXPECT_THAT(refusal_of_environment({}, {.ranks = 3, .elastic = parse_elastic("2:4")}),
+              HasSubstr("but -n is 3"));
 }
 
 TEST(LaunchEnvironment, JoinsOpenMpiAndMpich) {
@@ -140,7 +141,8 @@ TEST(LaunchEnvironment, JoinsSrunButNotABatchScript) {
 TEST(LaunchEnvironment, SrunWithoutPmiNeedsAMeetingPlace) {
   const Map bare = {{"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}};
   EXPECT_THAT(refusal_of_environment(bare), HasSubstr("--mpi=pmix"));
-  EXPECT_THAT(refusal_of_environment(both(bare, {{"MASTER_ADDR", "node1"}})), HasSubstr("but not MASTER_PORT"));
+  EXPECT_THAT(refusal_of_environment(both(bare, {{"MASTER_ADDR", "node1"}})),
+              HasSubstr("but not MASTER_PORT"));
   EXPECT_EQ(detect_in(both(bare, {{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "4000"}})).address, "node1:4000");
 }
 
@@ -153,9 +155,11 @@ TEST(LaunchEnvironment, LauncherBeatsDetection) {
   EXPECT_EQ(detect_in(both(kTorchrun, kSrun), {.launcher = Launcher::slurm}).rank, 3);
   EXPECT_EQ(detect_in(kTorchrun, {.launcher = Launcher::none}).ranks, 1);
   EXPECT_TRUE(detect_in(kOpenMpi, {.ranks = 2, .launcher = Launcher::local}).starts_ranks);
-  EXPECT_THAT(refusal_of_environment({}, {.launcher = Launcher::mpi}), HasSubstr("neither OMPI_COMM_WORLD_RANK"));
+  EXPECT_THAT(refusal_of_environment({}, {.launcher = Launcher::mpi}),
+              HasSubstr("neither OMPI_COMM_WORLD_RANK"));
   EXPECT_THAT(refusal_of_environment({}, {.launcher = Launcher::local}), HasSubstr("-n RANKS"));
-  EXPECT_THAT(refusal_of_environment({}, {.ranks = 3, .launcher = Launcher::none}), HasSubstr("-n asks for 3"));
+  EXPECT_THAT(refusal_of_environment({}, {.ranks = 3, .launcher = Launcher::none}),
+              HasSubstr("-n asks for 3"));
 }
 
 TEST(LaunchEnvironment, RefusesHalfAndNonsense) {
@@ -164,9 +168,12 @@ TEST(LaunchEnvironment, RefusesHalfAndNonsense) {
   EXPECT_THAT(refusal_of_environment({{"OMPI_COMM_WORLD_SIZE", "4"}}), HasSubstr("not OMPI_COMM_WORLD_RANK"));
   EXPECT_THAT(refusal_of_environment({{"TRIREME_RANK", "1"}}), HasSubstr("TRIREME_SECRET_FD"));
   EXPECT_THAT(refusal_of_environment({{"PMI_RANK", "4"}, {"PMI_SIZE", "4"}}), HasSubstr("rank 4 of 4 ranks"));
-  EXPECT_THAT(refusal_of_environment({{"PMI_RANK", "x\n"}, {"PMI_SIZE", "4"}}), HasSubstr("not a whole number"));
-  EXPECT_THAT(refusal_of_environment({{"PMI_RANK", "-1"}, {"PMI_SIZE", "4"}}), HasSubstr("not a whole number"));
-  EXPECT_THAT(refusal_of_environment({{"PMI_RANK", "99999999999"}, {"PMI_SIZE", "4"}}), HasSubstr("not a whole number"));
+  EXPECT_THAT(refusal_of_environment({{"PMI_RANK", "x\n"}, {"PMI_SIZE", "4"}}),
+              HasSubstr("not a whole number"));
+  EXPECT_THAT(refusal_of_environment({{"PMI_RANK", "-1"}, {"PMI_SIZE", "4"}}),
+              HasSubstr("not a whole number"));
+  EXPECT_THAT(refusal_of_environment({{"PMI_RANK", "99999999999"}, {"PMI_SIZE", "4"}}),
+              HasSubstr("not a whole number"));
   Map far = kTorchrun;
   far["MASTER_PORT"] = "70000";
   EXPECT_THAT(refusal_of_environment(far), HasSubstr("1 to 65535"));
