@@ -43,6 +43,25 @@ inline float uniform(RngKey key, uint64_t index) {
   return static_cast<float>(random_words(key, index / 4)[index % 4] >> 8) * 0x1p-24f;
 }
 
+// The numbers of uniform() for elements that are asked for one after another: each block of four is made
+// once.
+class UniformDraws {
+ public:
+  explicit UniformDraws(RngKey key) : key_(key) {}
+  float at(uint64_t index) {
+    if (index / 4 != block_) {
+      block_ = index / 4;
+      words_ = random_words(key_, block_);
+    }
+    return static_cast<float>(words_[index % 4] >> 8) * 0x1p-24f;
+  }
+
+ private:
+  RngKey key_;
+  uint64_t block_ = ~uint64_t{0};  // none yet: an index divided by 4 is less
+  std::array<uint32_t, 4> words_{};
+};
+
 // Standard normal for element `index` of the stream (Box-Muller on one block's first two words).
 inline float normal(RngKey key, uint64_t index) {
   const auto words = random_words(key, index);

@@ -4,7 +4,6 @@
 // element is then rounded up as often as before, but what a bucket's levels add up to has a bound, and so
 // have their codes.
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -25,24 +24,6 @@ RngKey key_of(const Attrs& attrs, float step) {
   return {static_cast<uint64_t>(attrs.integer("seed")),
           static_cast<uint64_t>(attrs.integer("stream")) + static_cast<uint64_t>(step) * 0x9E3779B97F4A7C15u};
 }
-
-// Numbers of elements one after another, as uniform() has them, each block of four made once.
-class Draws {
- public:
-  explicit Draws(RngKey key) : key_(key) {}
-  double at(int64_t i) {
-    if (i / 4 != block_) {
-      block_ = i / 4;
-      words_ = random_words(key_, static_cast<uint64_t>(block_));
-    }
-    return static_cast<double>(words_[static_cast<size_t>(i % 4)] >> 8) * 0x1p-24;
-  }
-
- private:
-  RngKey key_;
-  int64_t block_ = -1;
-  std::array<uint32_t, 4> words_{};
-};
 
 // Two bits an element: code_of() gives each range of work what answers for its elements, in their order.
 template <typename CodeOf>
@@ -72,7 +53,7 @@ void ternary_pack(const KernelContext& context) {
   const double limit = static_cast<double>(*context.in<float>(1));
   const RngKey key = key_of(context.attrs, *context.in<float>(2));
   pack_pairs(context, [=] {
-    return [=, draws = Draws(key)](int64_t i) mutable {
+    return [=, draws = UniformDraws(key)](int64_t i) mutable {
       return draws.at(i) * limit < std::abs(static_cast<double>(x[i])) ? (x[i] < 0 ? 2u : 1u) : 0u;
     };
   });
@@ -143,8 +124,8 @@ uint32_t read_bits(const uint8_t* bytes, int64_t at, int bits) {
 }
 
 // Rounds and writes the levels of a bucket, each by a number of its own.
-void write_levels(std::span<const float> x, int64_t first, const Buckets& of, double steepness, Draws& draws,
-                  uint8_t* to) {
+void write_levels(std::span<const float> x, int64_t first, const Buckets& of, double steepness,
+                  UniformDraws& draws, uint8_t* to) {
   for (int64_t i = 0; i < std::ssize(x); ++i) {
     const double level = std::min<double>(of.levels, std::abs(static_cast<double>(x[i])) * steepness);
     const auto below = static_cast<uint32_t>(level);
@@ -191,7 +172,7 @@ void quantise(const KernelContext& context) {
   uint8_t* codes = context.out<uint8_t>(0);
   float* norms = context.out<float>(1);
   pool_of(context).parallel_for(buckets.count, row_grain(buckets.size), [&](int64_t first, int64_t last) {
-    Draws draws(key);
+    UniformDraws draws(key);
     for (int64_t bucket = first; bucket < last; ++bucket) {
       const int64_t begin = buckets.begin(bucket);
       const std::span<const float> values(x + begin, static_cast<size_t>(buckets.elements(bucket)));

@@ -59,13 +59,13 @@ Written written_out(const ExchangeChoice& choice, const Exchanged& before) {
     Exchanged moved = before;
     if (sample < 2) moved.raised = sample == 0 ? -kMove : kMove;
     uint64_t element = 0;
-    const RngKey key{sample, 0};
+    UniformDraws draws(RngKey{sample, 0});
     const auto move = [&](std::vector<Doubles>& of_ranks) {
       for (Doubles& numbers : of_ranks) {
         for (double& number : numbers)
           number *= 1 + kMove * (sample == 0   ? 1
                                  : sample == 1 ? -1
-                                               : 2 * static_cast<double>(uniform(key, element++)) - 1);
+                                               : 2 * static_cast<double>(draws.at(element++)) - 1);
       }
     };
     move(moved.gradients);

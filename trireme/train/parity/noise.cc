@@ -28,8 +28,8 @@ double terms_of(const Graph& graph, const Node& node, int output) {
 }
 
 // Evenly distributed in [−1, 1).
-double balanced(RngKey key, int64_t element) {
-  return 2.0 * uniform(key, static_cast<uint64_t>(element)) - 1;
+double balanced(UniformDraws& draws, size_t element) {
+  return 2.0 * draws.at(element) - 1;
 }
 
 // Numbers of f16 below 2^-14 are this far apart, however small they are. Gradients can be that small.
@@ -40,6 +40,7 @@ template <typename T>
 void move(const TensorView& view, double ulp, double terms, RngKey key) {
   T* values = view.as<T>();
   const auto value_at = [&](int64_t i) { return static_cast<double>(static_cast<float>(values[i])); };
+  UniformDraws draws(key);
   const double reach = ulp + (terms > 1 ? 0x1p-23 * std::sqrt(terms) : 0);
   for_each_row_group(view.shape, [&](int64_t begin, int64_t end) {
     double squares = 0;
@@ -49,7 +50,7 @@ void move(const TensorView& view, double ulp, double terms, RngKey key) {
       const double value = value_at(i);
       if (value == 0) continue;
       const double far = std::max(reach * std::max(std::abs(value), rms), kLeastUnit<T>);
-      values[i] = T(static_cast<float>(value + far * balanced(key, i)));
+      values[i] = T(static_cast<float>(value + far * balanced(draws, static_cast<size_t>(i))));
     }
   });
 }
@@ -83,9 +84,8 @@ Executor::Observer RoundingNoise::sample(uint64_t seed) const {
 }
 
 void move_values(std::vector<float>& values, const std::vector<float>& reach, uint64_t seed) {
-  const RngKey key{seed, stream_id("states")};
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] += reach[i] * static_cast<float>(balanced(key, static_cast<int64_t>(i)));
+  UniformDraws draws(RngKey{seed, stream_id("states")});
+  for (size_t i = 0; i < values.size(); ++i) values[i] += reach[i] * static_cast<float>(balanced(draws, i));
 }
 
 }  // namespace trireme::parity
