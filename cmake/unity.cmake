@@ -15,8 +15,9 @@ function(trireme_unity target)
   list(JOIN ARG_ALONE "|" alone)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 25)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # GCC takes an included source for a header, and a name of one source is global to the next.
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage -Wno-shadow)
+    # GCC takes an included source for a header, a name of one source is global to the next, and with so much to
+    # inline GCC 12 takes members of optionals for uninitialised.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage -Wno-shadow -Wno-maybe-uninitialized)
   endif()
   # Highway includes such a source again for each instruction set, by its own name.
   foreach(source ${ARG_SOURCES})

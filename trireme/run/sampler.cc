@@ -17,36 +17,49 @@ int32_t likeliest(std::span<const float> logits) {
 
 }  // namespace
 
-// By the inverse of the distribution function.
+// By the inverse of the distribution function, the likeliest tokens first. They come out of a heap one by
+// one: most draws end among the first, so that a large vocabulary need not be sorted.
 int32_t draw_token(std::span<const float> logits, const SampleOptions& options, float uniform) {
-  if (options.temperature == 0) return likeliest(logits);
-  std::vector<int32_t> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  const size_t kept = options.top_k > 0 ? std::min<size_t>(options.top_k, order.size()) : order.size();
-  std::ranges::partial_sort(order, order.begin() + static_cast<int64_t>(kept), [&](int32_t a, int32_t b) {
-    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
-  });
-  order.resize(kept);
-  std::vector<double> weights;
-  double total = 0;
-  for (int32_t token : order) {
-    weights.push_back(
-        std::exp((static_cast<double>(logits[token]) - logits[order[0]]) / options.temperature));
-    total += weights.back();
+  const int32_t best = likeliest(logits);
+  if (options.temperature == 0) return best;
+  const auto weight = [&](int32_t token) {
+    return std::exp((static_cast<double>(logits[token]) - logits[best]) / options.temperature);
+  };
+  const auto less = [&](int32_t a, int32_t b) {
+    return logits[a] != logits[b] ? logits[a] < logits[b] : a > b;
+  };
+  std::vector<int32_t> rest(logits.size()), taken;
+  std::iota(rest.begin(), rest.end(), 0);
+  if (options.top_k > 0 && options.top_k < std::ssize(rest)) {
+    std::ranges::nth_element(rest, rest.begin() + options.top_k,
+                             [&](int32_t a, int32_t b) { return less(b, a); });
+    rest.resize(options.top_k);
   }
+  double total = 0;
+  for (const int32_t token : rest) total += weight(token);
+  std::ranges::make_heap(rest, less);
+  const auto take = [&] {
+    std::ranges::pop_heap(rest, less);
+    taken.push_back(rest.back());
+    rest.pop_back();
+    return weight(taken.back());
+  };
   if (options.top_p < 1) {
     double share = 0;
-    size_t least = 0;
-    while (least < weights.size() && share < options.top_p * total) share += weights[least++];
-    weights.resize(std::max<size_t>(1, least));
-    total = std::accumulate(weights.begin(), weights.end(), 0.0);
+    do share += take();
+    while (!rest.empty() && share < options.top_p * total);
+    rest.clear();
+    total = share;
   }
   double left = uniform * total;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    left -= weights[i];
-    if (left < 0) return order[i];
+  for (size_t i = 0;; ++i) {
+    if (i == taken.size()) {
+      if (rest.empty()) return taken.back();  // where rounding left a little over
+      take();
+    }
+    left -= weight(taken[i]);
+    if (left < 0) return taken[i];
   }
-  return order[weights.size() - 1];
 }
 
 void SampleOptions::validate() const {

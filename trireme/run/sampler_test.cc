@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
+#include <numeric>
 
 #include "tests/support/error_of.h"
 #include "trireme/base/error.h"
@@ -58,6 +61,29 @@ TEST(DrawToken, TopPDrawsFromTheFewestThatHaveItsShare) {
   EXPECT_NEAR(found[2], first / (first + second), 2e-4);
   EXPECT_NEAR(found[0], second / (first + second), 2e-4);
   EXPECT_EQ(found[1] + found[3], 0);
+}
+
+// The same number gives the same token as when all tokens are sorted, likeliest first and equals by their id.
+TEST(DrawToken, TokensComeInTheOrderOfTheirProbability) {
+  std::vector<float> logits;
+  for (uint64_t i = 0; i < 300; ++i)
+    logits.push_back(std::round(4 * normal(RngKey{7, 1}, i)) / 4);  // many are equal
+  std::vector<int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater{}, [&](int32_t token) { return logits[token]; });
+  for (const size_t top_k : {0, 40, 300}) {
+    const size_t kept = top_k == 0 ? order.size() : top_k;
+    double total = 0, below = 0;
+    for (size_t i = 0; i < kept; ++i) total += std::exp(logits[order[i]] / 0.7);
+    for (size_t i = 0; i < kept; ++i) {
+      const double weight = std::exp(logits[order[i]] / 0.7);
+      const auto middle = static_cast<float>((below + weight / 2) / total);
+      EXPECT_EQ(draw_token(logits, {.temperature = 0.7, .top_k = static_cast<int64_t>(top_k)}, middle),
+                order[i])
+          << i << " of " << kept;
+      below += weight;
+    }
+  }
 }
 
 TEST(DrawToken, TemperatureZeroTakesTheLargest) {
