@@ -14,6 +14,8 @@ pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
 # Optional: the server of `trireme dashboard` and `trireme serve`.
 pkg_check_modules(microhttpd IMPORTED_TARGET libmicrohttpd)
+# Optional: the solver of `trireme place`.
+pkg_check_modules(cbc IMPORTED_TARGET cbc)
 # Optional: ranks under mpirun or srun. Open MPI where both are installed; another one by
 # -DMPI_EXECUTABLE_SUFFIX=.mpich (Debian's names) or -DMPI_CXX_COMPILER=/path/to/mpicxx.
 set(MPI_CXX_SKIP_MPICXX ON)
@@ -21,7 +23,6 @@ find_package(MPI COMPONENTS CXX)
 include(cmake/cuda.cmake)
 if(TRIREME_TESTS)
   find_package(GTest REQUIRED)
-  pkg_check_modules(cbc IMPORTED_TARGET cbc)  # optional, of one test
   include(GoogleTest)
 endif()
 

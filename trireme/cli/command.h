@@ -27,6 +27,7 @@ int bench(std::span<const std::string> arguments);
 int plan(std::span<const std::string> arguments);
 int simulate(std::span<const std::string> arguments);
 int profile(std::span<const std::string> arguments);
+int place(std::span<const std::string> arguments);
 int reproduce(std::span<const std::string> arguments);
 int doctor(std::span<const std::string> arguments);
 int dashboard(std::span<const std::string> arguments);

@@ -36,6 +36,7 @@ constexpr Command kCommands[] = {
     {"plan", "search for the fastest plan of a training step on any cluster", trireme::cli::plan},
     {"simulate", "time a training step under a plan on any cluster, without running it",
      trireme::cli::simulate},
+    {"place", "where the models of a workflow run at the least cost", trireme::cli::place},
     {"profile", "measure this machine and write it as a cluster file", trireme::cli::profile},
     {"reproduce", "numbers of five lecture decks, beside what Trireme makes of them",
      trireme::cli::reproduce},

@@ -1,174 +1,50 @@
-// Strict reading: every key is asked for by somebody or refused, and every value has its line.
 #include "trireme/mesh/cluster_file.h"
 
-#include <toml++/toml.h>
-
-#include <cmath>
 #include <filesystem>
-#include <set>
-#include <sstream>
 
 #include "trireme/base/error.h"
 #include "trireme/base/input_file.h"
 #include "trireme/base/text.h"
+#include "trireme/mesh/toml_table.h"
 
 namespace trireme {
+
+// A number, for all sizes, or a list of pairs of which the first ascend.
+template <typename Point>
+static std::vector<Point> read_points(const TomlTable& table, const toml::node& node, std::string_view key,
+                                      std::string_view pairs) {
+  if (!node.is_array()) return {{0, table.number(node, key)}};
+  std::vector<Point> result;
+  double last = -1;
+  for (const toml::node& item : *node.as_array()) {
+    const std::vector<double> pair = table.numbers(item, key);
+    if (pair.size() != 2 || pair[0] <= last)
+      throw_error("{}: {} is a number, or pairs {} ascending", table.where(item), key, pairs);
+    last = pair[0];
+    result.push_back({pair[0], pair[1]});
+  }
+  if (result.empty()) table.refuse(node, key, "at least one pair");
+  return result;
+}
+
+// TomlTable finds these two by their arguments, so they are not in the anonymous namespace.
+static void read_toml(const TomlTable& table, const toml::node& node, std::string_view key,
+                      std::vector<BandwidthPoint>& points) {
+  points = read_points<BandwidthPoint>(table, node, key, "[bytes, bytes per second] with bytes");
+}
+static void read_toml(const TomlTable& table, const toml::node& node, std::string_view key,
+                      std::map<std::string, OpShare, std::less<>>& shares) {
+  for (const auto& [name, item] : table.table_of(node, key)) {
+    shares.insert_or_assign(std::string(name.str()),
+                            OpShare(read_points<SharePoint>(
+                                table, item, name.str(), "[seconds by the roofline, share] with seconds")));
+  }
+}
+
 namespace {
 
 // A peak that is of no number format: f32 whose factors are rounded.
 constexpr std::string_view kTf32 = "tf32";
-
-std::string place(std::string_view origin, const toml::node& node) {
-  return fmt::format("{}:{}", origin, node.source().begin.line);
-}
-
-// One table of the file. finish() refuses what nobody asked for.
-class Table {
- public:
-  Table(const toml::table& table, std::string_view origin, std::string what)
-      : table_(table), origin_(origin), what_(std::move(what)) {}
-
-  void operator()(std::string_view key, std::string& value) {
-    if (const toml::node* node = find(key)) value = text(*node, key);
-  }
-  void operator()(std::string_view key, double& value) {
-    if (const toml::node* node = find(key)) value = number(*node, key);
-  }
-  void operator()(std::string_view key, bool& value) {
-    const toml::node* node = find(key);
-    if (!node) return;
-    if (!node->is_boolean()) refuse(*node, key, "true or false");
-    value = node->as_boolean()->get();
-  }
-  void operator()(std::string_view key, int& value) {
-    const toml::node* node = find(key);
-    if (!node) return;
-    const double read = number(*node, key);
-    if (read != std::floor(read) || std::abs(read) > 1e9)
-      throw_error("{}: {} is {}; a whole number expected", place(origin_, *node), key, read);
-    value = static_cast<int>(read);
-  }
-  void operator()(std::string_view key, std::vector<double>& values) {
-    if (const toml::node* node = find(key)) values = numbers(*node, key);
-  }
-  void operator()(std::string_view key, std::set<std::string, std::less<>>& names) {
-    const toml::node* node = find(key);
-    if (!node) return;
-    const toml::array* array = node->as_array();
-    if (!array) refuse(*node, key, "a list of names in quotes");
-    for (const toml::node& item : *array) names.insert(text(item, key));
-  }
-  void operator()(std::string_view key, std::vector<BandwidthPoint>& points) {
-    if (const toml::node* node = find(key))
-      points = this->points<BandwidthPoint>(*node, key, "[bytes, bytes per second] with bytes");
-  }
-  // A table of shares.
-  void operator()(std::string_view key, std::map<std::string, OpShare, std::less<>>& shares) {
-    const toml::node* node = find(key);
-    if (!node) return;
-    for (const auto& [name, item] : table_of(*node, key))
-      shares.insert_or_assign(
-          std::string(name.str()),
-          OpShare(points<SharePoint>(item, name.str(), "[seconds by the roofline, share] with seconds")));
-  }
-  // A table of numbers.
-  template <typename Set>
-  void each(std::string_view key, const Set& set) {
-    const toml::node* node = find(key);
-    if (!node) return;
-    for (const auto& [name, item] : table_of(*node, key))
-      set(std::string(name.str()), number(item, name.str()), item);
-  }
-  template <typename Read>
-  void table(std::string_view key, const Read& read) {
-    const toml::node* node = find(key);
-    if (!node) return;
-    Table inner(table_of(*node, key), origin_, fmt::format("{}.{}", what_, key));
-    read(inner);
-    inner.finish();
-  }
-  // An array of tables, [[key]].
-  template <typename Read>
-  void tables(std::string_view key, const Read& read) {
-    const toml::node* node = find(key);
-    if (!node) return;
-    const toml::array* array = node->as_array();
-    if (!array) throw_error("{}: '{}' is written [[{}]], one for each", place(origin_, *node), key, key);
-    for (const toml::node& item : *array) {
-      Table inner(table_of(item, key), origin_, fmt::format("[[{}]]", key));
-      read(inner);
-      inner.finish();
-    }
-  }
-
-  void finish() {
-    for (const auto& [key, node] : table_) {
-      const std::string name(key.str());
-      if (known_.contains(name)) continue;
-      const std::vector<std::string> known(known_.begin(), known_.end());
-      throw_error("{}: {} has no key '{}'; {}", place(origin_, node), what_, name, suggestion(name, known));
-    }
-  }
-  std::string where(const toml::node& node) const { return place(origin_, node); }
-
- private:
-  const toml::node* find(std::string_view key) {
-    known_.insert(std::string(key));
-    return table_.get(key);
-  }
-  [[noreturn]] void refuse(const toml::node& node, std::string_view key, std::string_view expected) const {
-    std::ostringstream found;
-    found << node.type();
-    throw_error("{}: {} of {} is {}; {} expected", place(origin_, node), key, what_, found.str(), expected);
-  }
-  std::string text(const toml::node& node, std::string_view key) const {
-    const auto value = node.value_exact<std::string>();
-    if (!value) refuse(node, key, "a text in quotes");
-    // Names are printed; what a terminal would obey is none.
-    if (printable(*value) != *value)
-      throw_error("{}: {} of {} has control characters; a text of printable ones expected",
-                  place(origin_, node), key, what_);
-    return *value;
-  }
-  double number(const toml::node& node, std::string_view key) const {
-    const auto value = node.is_number() ? node.value<double>() : std::nullopt;
-    if (!value || !std::isfinite(*value) || *value < 0) refuse(node, key, "a number, 0 or more,");
-    return *value;
-  }
-  std::vector<double> numbers(const toml::node& node, std::string_view key) const {
-    const toml::array* array = node.as_array();
-    if (!array) refuse(node, key, "a list of numbers");
-    std::vector<double> values;
-    for (const toml::node& item : *array) values.push_back(number(item, key));
-    return values;
-  }
-  // A number, for all sizes, or a list of pairs of which the first ascend.
-  template <typename Point>
-  std::vector<Point> points(const toml::node& node, std::string_view key, std::string_view pairs) const {
-    if (!node.is_array()) return {{0, number(node, key)}};
-    std::vector<Point> result;
-    double last = -1;
-    for (const toml::node& item : *node.as_array()) {
-      const std::vector<double> pair = numbers(item, key);
-      if (pair.size() != 2 || pair[0] <= last)
-        throw_error("{}: {} is a number, or pairs {} ascending", place(origin_, item), key, pairs);
-      last = pair[0];
-      result.push_back({pair[0], pair[1]});
-    }
-    if (result.empty()) refuse(node, key, "at least one pair");
-    return result;
-  }
-  const toml::table& table_of(const toml::node& node, std::string_view key) const {
-    const toml::table* table = node.as_table();
-    if (!table) refuse(node, key, "a table");
-    return *table;
-  }
-
-  const toml::table& table_;
-  std::string_view origin_;
-  std::string what_;
-  std::set<std::string> known_;
-};
 
 // The plain keys of each table, in the order in which they are written. `visit` reads them or writes them;
 // what is written is const.
@@ -225,7 +101,7 @@ void host_keys(Visit& visit, Host& host) {
   visit("levels_at_once", host.levels_at_once);
 }
 
-DeviceClass read_device(Table& table) {
+DeviceClass read_device(TomlTable& table) {
   DeviceClass device;
   device_keys(table, device);
   table.each("flops_per_second", [&](const std::string& key, double rate, const toml::node& node) {
@@ -241,7 +117,7 @@ DeviceClass read_device(Table& table) {
     device.flops_per_second[*dtype] = rate;
   });
   table("ops", device.ops);
-  table.table("products", [&](Table& grid) { product_keys(grid, device.products); });
+  table.table("products", [&](TomlTable& grid) { product_keys(grid, device.products); });
   return device;
 }
 
@@ -302,19 +178,13 @@ void write_device(Lines& lines, const DeviceClass& device) {
 }  // namespace
 
 Cluster parse_cluster(std::string_view text, std::string_view origin) {
-  check_toml_depth(text, origin, "[[device]], [[host]] and [[link]] with their keys");
-  toml::table root;
-  try {
-    root = toml::parse(text, origin);
-  } catch (const toml::parse_error& error) {
-    throw_error("{}:{}: {}", origin, error.source().begin.line, error.description());
-  }
+  const toml::table root = parse_toml(text, origin, "[[device]], [[host]] and [[link]] with their keys");
   Cluster cluster;
-  Table table(root, origin, "a cluster file");
+  TomlTable table(root, origin, "a cluster file");
   cluster_keys(table, cluster);
-  table.tables("device", [&](Table& one) { cluster.devices.push_back(read_device(one)); });
-  table.tables("host", [&](Table& one) { host_keys(one, cluster.hosts.emplace_back()); });
-  table.tables("link", [&](Table& one) { link_keys(one, cluster.links.emplace_back()); });
+  table.tables("device", [&](TomlTable& one) { cluster.devices.push_back(read_device(one)); });
+  table.tables("host", [&](TomlTable& one) { host_keys(one, cluster.hosts.emplace_back()); });
+  table.tables("link", [&](TomlTable& one) { link_keys(one, cluster.links.emplace_back()); });
   table.finish();
   check(cluster, origin);
   return cluster;

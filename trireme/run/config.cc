@@ -12,6 +12,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/input_file.h"
+#include "trireme/mesh/toml_table.h"
 #include "trireme/models/model.h"
 #include "trireme/run/config_fields.h"
 
@@ -151,13 +152,7 @@ void merge_table(Merge& merge, const ConfigFile& file, const std::string& name, 
 }
 
 void merge_file(Merge& merge, const ConfigFile& file) {
-  check_toml_depth(file.text, file.name, "settings such as [train] batch = 32");
-  toml::table root;
-  try {
-    root = toml::parse(std::string_view(file.text), std::string_view(file.name));
-  } catch (const toml::parse_error& error) {
-    throw_error("{}: not TOML: {}", place(file.name, error.source()), error.description());
-  }
+  const toml::table root = parse_toml(file.text, file.name, "settings such as [train] batch = 32");
   for (const auto& [section_key, section_node] : root) {
     const std::string section(section_key.str());
     const std::string section_place = place(file.name, section_key.source());
