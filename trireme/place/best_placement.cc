@@ -1,9 +1,11 @@
-// Accuracy is no sum, so the program does not know it. It is solved without; if its variants are not accurate
-// enough, a row forbids those of them that alone make the goal impossible, and it is solved again.
+// An op's variant is chosen together with one of its accuracy points, and the ops before it must have points
+// that reach what this one needs of them: so accuracy is a matter of sums too.
 #include "trireme/place/best_placement.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/place/integer_program.h"
@@ -11,12 +13,17 @@
 namespace trireme::place {
 namespace {
 
+using End = IntegerProgram::Solution::End;
+
 constexpr double kLeastShare = 1e-7;  // of a rate; less is rounding
 
 class PlacementProgram {
  public:
-  PlacementProgram(const Workflow& workflow, const Allowed& allowed)
-      : workflow_(workflow), allowed_(allowed), rates_(required_rates(workflow)) {
+  PlacementProgram(const Workflow& workflow, const Allowed& allowed, bool whole_workers)
+      : workflow_(workflow),
+        allowed_(allowed),
+        whole_workers_(whole_workers),
+        rates_(required_rates(workflow)) {
     add_variants();
     add_workers();
     for (int o = 0; o < ops(); ++o) {
@@ -24,17 +31,22 @@ class PlacementProgram {
     }
   }
 
-  IntegerProgram::Solution solve(double seconds) const { return program_.solve(seconds); }
+  IntegerProgram::Solution solve(double seconds, double cutoff) const {
+    return program_.solve(seconds, cutoff);
+  }
+
+  Variants variants(const IntegerProgram::Solution& solution) const {
+    Variants result;
+    for (const std::vector<Point>& points : points_) {
+      const auto value = [&](const Point& point) { return solution.values[point.variable]; };
+      result.push_back(std::ranges::max_element(points, {}, value)->variant);
+    }
+    return result;
+  }
 
   Placement placement(const IntegerProgram::Solution& solution) const {
     Placement result;
-    for (const std::vector<int>& variants : chosen_) {
-      int best = 0;
-      for (size_t v = 1; v < variants.size(); ++v) {
-        if (solution.values[variants[v]] > solution.values[variants[best]]) best = static_cast<int>(v);
-      }
-      result.variants.push_back(best);
-    }
+    result.variants = variants(solution);
     for (const Flow& flow : flows_) {
       const double rate = solution.values[flow.variable];
       if (flow.variant == result.variants[flow.op] && rate > kLeastShare * rates_[flow.op])
@@ -55,15 +67,6 @@ class PlacementProgram {
     return result;
   }
 
-  // Never these variants together; kAnyVariant says nothing.
-  void forbid(const Variants& variants) {
-    std::vector<IntegerProgram::Term> terms;
-    for (int o = 0; o < ops(); ++o) {
-      if (variants[o] != kAnyVariant) terms.emplace_back(chosen_[o][variants[o]], 1);
-    }
-    program_.add_row(0, static_cast<double>(terms.size()) - 1, terms);
-  }
-
  private:
   struct Flow {
     int variable, op, variant, worker;
@@ -72,25 +75,32 @@ class PlacementProgram {
     int variable;
     Traffic traffic;
   };
+  struct Point {
+    int variable, variant;
+    const AccuracyPoint* accuracy;
+  };
 
   int ops() const { return static_cast<int>(workflow_.ops.size()); }
   bool may_use(int worker) const {
     return allowed_.tiers.empty() || allowed_.tiers[workflow_.workers[worker].tier];
   }
 
-  // One variant of each op takes all of its inputs.
+  // One point of one variant of each op, which takes all of its inputs.
   void add_variants() {
     for (int o = 0; o < ops(); ++o) {
       std::vector<IntegerProgram::Term> one;
-      chosen_.emplace_back();
+      std::vector<Point>& points = points_.emplace_back();
       const std::vector<Variant>& variants = workflow_.ops[o].variants;
       for (int v = 0; v < static_cast<int>(variants.size()); ++v) {
         const bool open =
             allowed_.variants.empty() || allowed_.variants[o] == kAnyVariant || allowed_.variants[o] == v;
-        const int chosen = program_.add_variable(0, open ? 1 : 0, true);
-        chosen_[o].push_back(chosen);
-        one.emplace_back(chosen, 1);
-        std::vector<IntegerProgram::Term> all{{chosen, -rates_[o]}};
+        std::vector<IntegerProgram::Term> all;
+        for (const AccuracyPoint& point : variants[v].points) {
+          const bool enough = o + 1 < ops() || point.output >= workflow_.accuracy;
+          points.push_back({program_.add_variable(0, open && enough ? 1 : 0, true), v, &point});
+          one.emplace_back(points.back().variable, 1);
+          all.emplace_back(points.back().variable, -rates_[o]);
+        }
         for (int w = 0; w < static_cast<int>(workflow_.workers.size()); ++w) {
           if (!variants[v].seconds[w] || !may_use(w)) continue;
           flows_.push_back({program_.add_variable(0, rates_[o], false), o, v, w});
@@ -99,6 +109,29 @@ class PlacementProgram {
         program_.add_row(0, 0, all);
       }
       program_.add_row(1, 1, one);
+      add_needs(o);
+    }
+  }
+
+  // For each accuracy that points of an op need of an input: if one of those is chosen, so is a point of the
+  // input that reaches it.
+  void add_needs(int o) {
+    size_t place = 0;
+    for (const Op::Input& input : workflow_.ops[o].inputs) {
+      if (input.is_source) continue;
+      std::set<double> needs;
+      for (const Point& point : points_[o]) needs.insert(point.accuracy->inputs[place]);
+      for (const double need : needs) {
+        std::vector<IntegerProgram::Term> terms;
+        for (const Point& point : points_[o]) {
+          if (point.accuracy->inputs[place] >= need) terms.emplace_back(point.variable, 1);
+        }
+        for (const Point& point : points_[input.index]) {
+          if (point.accuracy->output >= need) terms.emplace_back(point.variable, -1);
+        }
+        program_.add_row(-kUnbounded, 0, terms);
+      }
+      ++place;
     }
   }
 
@@ -111,7 +144,7 @@ class PlacementProgram {
       std::vector<IntegerProgram::Term> in_all;
       for (int group = 0; group < groups; ++group) {
         const int most = allowed_.rented.empty() ? worker.count : allowed_.rented[group][w];
-        const int rented = program_.add_variable(worker.price_per_hour, most, true);
+        const int rented = program_.add_variable(worker.price_per_hour, most, whole_workers_);
         rented_[group].push_back(rented);
         in_all.emplace_back(rented, 1);
         std::vector<IntegerProgram::Term> busy{{rented, -workflow_.load}};
@@ -172,53 +205,69 @@ class PlacementProgram {
 
   const Workflow& workflow_;
   const Allowed& allowed_;
+  const bool whole_workers_;
   const std::vector<double> rates_;
   IntegerProgram program_;
-  std::vector<std::vector<int>> chosen_;  // variables, by op and variant
-  std::vector<std::vector<int>> rented_;  // by group and class
+  std::vector<std::vector<Point>> points_;  // by op
+  std::vector<std::vector<int>> rented_;    // by group and class
   std::vector<Flow> flows_;
   std::vector<Message> messages_;
 };
 
-// Of variants that are not accurate enough, as few as make it so whatever the other ops are.
-Variants reason(const Workflow& workflow, Variants variants) {
-  for (int& variant : variants) {
-    const int kept = std::exchange(variant, kAnyVariant);
-    if (accuracy_of(workflow, variants) >= workflow.accuracy) variant = kept;
-  }
-  return variants;
+[[noreturn]] void refuse_rates() {
+  throw_error("these workers cannot take the rates; add workers, or ask for less accuracy or a lower rate");
 }
 
 }  // namespace
 
+// First with workers that can be rented in parts: that is quick, and gives a bound, and variants for which
+// whole workers are then sought. What costs more than those is left out when variants and whole workers are
+// sought together.
 BestPlacement best_placement(const Workflow& workflow, const Allowed& allowed, double seconds) {
   const Variants open(workflow.ops.size(), kAnyVariant);
   const Variants& variants = allowed.variants.empty() ? open : allowed.variants;
   if (const double best = accuracy_of(workflow, variants); best < workflow.accuracy)
     throw_error("no combination of variants has accuracy {}; the best has {}", workflow.accuracy, best);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  PlacementProgram program(workflow, allowed);
-  double bound = 0;
-  for (;;) {
-    const double left = std::chrono::duration<double>(end - std::chrono::steady_clock::now()).count();
-    const IntegerProgram::Solution solution = program.solve(std::max(left, 0.01));
-    if (solution.end == IntegerProgram::Solution::End::kInfeasible)
-      throw_error(
-          "these workers cannot take the rates; add workers, or ask for less accuracy or a lower rate");
-    // Rows are only ever added, so that no bound is taken back.
-    bound = std::max(bound, solution.bound);
-    const bool proven = solution.end == IntegerProgram::Solution::End::kOptimal;
-    if (!solution.found)
-      throw_error(
-          "no placement was found in {} s, only that none costs less than {:.4g} $/h; allow more time",
-          seconds, bound);
-    const Placement placement = program.placement(solution);
-    if (accuracy_of(workflow, placement.variants) >= workflow.accuracy) {
-      check(workflow, placement);
-      return {placement, bound, proven};
-    }
-    program.forbid(reason(workflow, placement.variants));
+  const auto start = std::chrono::steady_clock::now();
+  const auto left = [&] {
+    constexpr double kAtLeast = 0.01;
+    return std::max(
+        kAtLeast, seconds - std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  };
+  constexpr double kShareOfTime = 0.3;  // of the two steps before the last one, each
+  BestPlacement best;
+  double least = kUnbounded;
+  const auto keep = [&](const PlacementProgram& program, const IntegerProgram::Solution& solution) {
+    if (!solution.found) return;
+    Placement placement = program.placement(solution);
+    check(workflow, placement);
+    const double cost = cost_of(workflow, placement).total();
+    if (cost >= least) return;
+    least = cost;
+    best.placement = std::move(placement);
+  };
+
+  const PlacementProgram in_parts(workflow, allowed, false);
+  const IntegerProgram::Solution parts = in_parts.solve(kShareOfTime * left(), kUnbounded);
+  if (parts.end == End::kInfeasible) refuse_rates();
+  if (parts.found) {
+    Allowed these = allowed;
+    these.variants = in_parts.variants(parts);
+    const PlacementProgram program(workflow, these, true);
+    keep(program, program.solve(kShareOfTime * left(), kUnbounded));
   }
+  const PlacementProgram program(workflow, allowed, true);
+  const IntegerProgram::Solution whole = program.solve(left(), least);
+  keep(program, whole);
+  best.bound = std::max(parts.bound, whole.bound);
+  best.proven = whole.end != End::kTime;
+  if (least == kUnbounded) {
+    if (whole.end == End::kInfeasible) refuse_rates();
+    throw_error("no placement was found in {} s, only that none costs less than {:.4g} $/h; allow more time",
+                seconds, best.bound);
+  }
+  if (best.proven || best.bound > least) best.bound = least;
+  return best;
 }
 
 }  // namespace trireme::place

@@ -43,6 +43,28 @@ TEST(BestPlacement, IsTheOptimumOfAPublishedExample) {
   EXPECT_NEAR(least_cost(questions(56, 60)), 10.780, 5e-4);
 }
 
+TEST(BestPlacement, IsRefusedWithWhatIsMissing) {
+  const auto refusal = [](const Workflow& workflow) -> std::string {
+    try {
+      best_placement(workflow, {}, 60);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal(questions(60)),
+              testing::HasSubstr("no combination of variants has accuracy 60; the best has 58.33"));
+  EXPECT_THAT(refusal(questions(56, 1000)), testing::HasSubstr("cannot take the rates"));
+}
+
+// Of 100 workers in five classes: equal ones are counted, not told apart.
+TEST(BestPlacement, TakesManyWorkers) {
+  Workflow workflow = questions(56, 700);
+  for (WorkerClass& worker : workflow.workers) worker.count = 11;
+  const BestPlacement best = best_placement(workflow, {}, 60);
+  EXPECT_GE(best.bound, 0.99 * cost_of(workflow, best.placement).total());
+}
+
 TEST(BestPlacement, MayShareWorkers) {
   const Workflow workflow = questions(56, 40, true);
   const BestPlacement best = best_placement(workflow, {}, 60);

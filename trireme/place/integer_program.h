@@ -24,8 +24,9 @@ class IntegerProgram {
     std::vector<double> values;  // by variable
     double bound = 0;            // no solution costs less
   };
-  // Throws Error where Trireme was built without Cbc.
-  Solution solve(double seconds) const;
+  // Of what costs less than `cutoff`; where nothing does, that is infeasible. Throws Error where Trireme was
+  // built without Cbc.
+  Solution solve(double seconds, double cutoff) const;
 
  private:
   struct Row {

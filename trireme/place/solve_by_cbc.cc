@@ -8,7 +8,7 @@
 
 namespace trireme::place {
 
-IntegerProgram::Solution IntegerProgram::solve(double seconds) const {
+IntegerProgram::Solution IntegerProgram::solve(double seconds, double cutoff) const {
   const int variables = static_cast<int>(cost_.size()), rows = static_cast<int>(rows_.size());
   // Cbc wants the matrix by columns.
   std::vector<std::vector<Term>> columns(cost_.size());
@@ -39,10 +39,12 @@ IntegerProgram::Solution IntegerProgram::solve(double seconds) const {
   Cbc_setParameter(model.get(), "allowableGap", "0");
   Cbc_setParameter(model.get(), "ratioGap", "0");
   Cbc_setParameter(model.get(), "seconds", std::to_string(seconds).c_str());
+  if (cutoff < kUnbounded) Cbc_setParameter(model.get(), "cutoff", fmt::format("{}", cutoff).c_str());
   Cbc_solve(model.get());
 
   Solution solution;
-  if (Cbc_isProvenInfeasible(model.get())) return solution;
+  constexpr int kFinished = 0;
+  if (Cbc_status(model.get()) == kFinished && Cbc_isProvenInfeasible(model.get())) return solution;
   solution.end = Cbc_isProvenOptimal(model.get()) ? Solution::End::kOptimal : Solution::End::kTime;
   const double* values = Cbc_getColSolution(model.get());
   solution.found = solution.end == Solution::End::kOptimal || (values && Cbc_getObjValue(model.get()) < 1e40);

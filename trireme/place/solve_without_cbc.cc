@@ -3,7 +3,7 @@
 
 namespace trireme::place {
 
-IntegerProgram::Solution IntegerProgram::solve(double) const {
+IntegerProgram::Solution IntegerProgram::solve(double, double) const {
   throw_error(
       "this Trireme was built without Cbc, which places workflows; install coinor-libcbc-dev and build again");
 }

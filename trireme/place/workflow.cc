@@ -46,9 +46,8 @@ void check_op(const Workflow& workflow, const Op& op, const std::string& origin)
     for (const AccuracyPoint& point : variant.points) {
       if (static_cast<int>(point.inputs.size()) != op_inputs(op))
         throw_error(
-            "{}: an accuracy of variant '{}' of op '{}' has {} numbers; {} expected: {} and its own", origin,
-            variant.name, op.name, point.inputs.size() + 1, op_inputs(op) + 1,
-            op_inputs(op) == 1 ? "that of its input" : fmt::format("those of its {} inputs", op_inputs(op)));
+            "{}: an accuracy of variant '{}' of op '{}' has {} numbers; one for each of {} inputs that are ops, and its own, expected",
+            origin, variant.name, op.name, point.inputs.size() + 1, op_inputs(op));
     }
   }
 }
@@ -92,7 +91,6 @@ void check(const Workflow& workflow, const std::string& origin) {
   std::vector<bool> used(workflow.ops.size());
   used.back() = true;
   for (const Op& op : workflow.ops) {
-    check_op(workflow, op, origin);
     for (const Op::Input& input : op.inputs) {
       if (!input.is_source) used[input.index] = true;
     }
@@ -100,6 +98,7 @@ void check(const Workflow& workflow, const std::string& origin) {
   if (const auto alone = std::ranges::find(used, false); alone != used.end())
     throw_error("{}: nothing takes the outputs of op '{}', and it is not the last one", origin,
                 workflow.ops[alone - used.begin()].name);
+  for (const Op& op : workflow.ops) check_op(workflow, op, origin);
 }
 
 std::vector<double> required_rates(const Workflow& workflow) {
