@@ -45,7 +45,7 @@ class Callbacks : public RunObserver {
   void stepped(const StepMetrics& step) override { tell("stepped", step); }
   void validated(const ValidationMetrics& validation) override { tell("validated", validation); }
   void saved(const std::string& checkpoint) override { tell("saved", checkpoint); }
-  void sampled(const std::string& text) override { tell("sampled", text); }
+  void sampled(int64_t /*step*/, const std::string& text) override { tell("sampled", text); }
   void ended(const RunResult& done) override {
     result = EndOfRun{done.folder, std::string(name(done.end)), done.steps, done.loss};
   }

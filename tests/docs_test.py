@@ -36,7 +36,7 @@ def anchors(path):
 def broken_links(root):
     """One line for each link to a file or heading that does not exist."""
     broken = []
-    pages = [page for page in root.rglob("*.md") if not {"build", "runs"} & set(page.relative_to(root).parts)]
+    pages = [page for page in root.rglob("*.md") if not {"build", "runs", "node_modules"} & set(page.relative_to(root).parts)]
     for page in sorted(pages):
         for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
             if target.startswith(("http://", "https://")):

@@ -11,6 +11,9 @@ export function askRuns(since) {
 export function askDetails(run) {
     return ask("/api/run", { run: String(run) });
 }
+export function askTimeline(run) {
+    return ask("/api/timeline", { run: String(run) });
+}
 export function askSeries(question) {
     const query = {
         runs: question.runs.join(","), names: question.names.join(","), x: question.x, columns: String(question.columns),

@@ -1,6 +1,7 @@
 // The page: what is in the address decides what is shown, and what is new is asked for every two seconds.
 import { askRuns } from "./answers.js";
 import { Chart } from "./chart.js";
+import { Comparison } from "./comparison.js";
 import { element, replace, style } from "./dom.js";
 import { parseFilter } from "./filter.js";
 import * as format from "./format.js";
@@ -42,9 +43,9 @@ class Page {
     smoothing = element("input", { attributes: { type: "range", min: "0", max: "0.99", step: "0.01", "aria-label": "smoothing" } });
     smoothingText = element("output");
     whole = element("button", { class: "whole", attributes: { type: "button" } }, "show all steps");
-    compare = element("button", { attributes: { type: "button" } }, "compare settings");
+    compare = element("button", { attributes: { type: "button" } }, "compare settings and plans");
     overview = element("div", { class: "overview" });
-    comparison = element("section", { class: "panel comparison" });
+    comparison;
     main = element("main");
     table;
     charts;
@@ -57,6 +58,7 @@ class Page {
             zoom: (from, to) => this.go({ from, to }, "replace"),
             near: (run) => this.table.highlight(run),
         };
+        this.comparison = new Comparison((run) => this.colourOf(run));
         this.table = new RunsTable({
             colour: (run) => this.colours.has(run.run) ? this.colourOf(run) : null,
             toggle: (run) => this.toggle(run),
@@ -67,7 +69,7 @@ class Page {
         this.charts = CHARTS.map((options) => new Chart(options, this.chartPage));
         this.listen();
         document.body.append(element("header", { class: "top" }, element("h1", {}, "Trireme"), this.filter, this.count, element("span", { class: "controls" }, this.x, element("label", {}, this.logarithmic, " log"), element("label", {}, "smooth ", this.smoothing, this.smoothingText), this.whole, this.compare), this.status), this.main);
-        this.overview.append(this.table.element, this.comparison, element("div", { class: "charts" }, ...this.charts.map((chart) => chart.element)));
+        this.overview.append(element("h2", { class: "unseen" }, "runs"), this.table.element, this.comparison.element, element("div", { class: "charts" }, ...this.charts.map((chart) => chart.element)));
     }
     async start() {
         for (;;) {
@@ -208,21 +210,11 @@ class Page {
             for (const chart of this.charts)
                 chart.update();
     }
-    // Settings in which the runs of the charts differ.
     showComparison() {
-        this.comparison.hidden = !this.place.compare;
+        this.comparison.element.hidden = !this.place.compare;
         this.compare.setAttribute("aria-pressed", String(this.place.compare));
-        if (!this.place.compare)
-            return;
-        const runs = this.shown();
-        const keys = this.keys.filter((key) => new Set(runs.map((run) => run.config[key])).size > 1);
-        const head = element("tr", {}, element("th", {}, "setting"), ...runs.map((run) => {
-            const mark = element("i", { class: "mark" });
-            mark.style.background = this.colourOf(run);
-            return element("th", {}, mark, run.name);
-        }));
-        replace(this.comparison, element("header", {}, element("h3", {}, "settings in which the runs of the charts differ")), keys.length > 0 ? element("div", { class: "scroll" }, element("table", { class: "facts" }, element("thead", {}, head), element("tbody", {}, ...keys.map((key) => element("tr", {}, element("th", { attributes: { scope: "row" } }, key), ...runs.map((run) => element("td", {}, run.config[key] ?? ""))))))) :
-            element("p", { class: "none" }, runs.length > 1 ? "none: they have the same settings" : "choose two runs or more in the table"));
+        if (this.place.compare)
+            void this.comparison.show(this.shown(), this.keys);
     }
 }
 void new Page().start();

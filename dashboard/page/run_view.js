@@ -4,7 +4,10 @@ import { Chart } from "./chart.js";
 import { element, replace, style } from "./dom.js";
 import * as format from "./format.js";
 import { HeatMap } from "./heat_map.js";
+import { PlanView } from "./plan_view.js";
 import { stateChip } from "./runs_table.js";
+import { Samples } from "./samples.js";
+import { TimelineView } from "./timeline_view.js";
 // From what is wanted first. Charts without data are not shown.
 const CHARTS = [
     { title: "loss", names: ["loss", "validation_loss"], labels: { loss: "training", validation_loss: "held out" }, text: format.loss, tick: format.precise, logarithmic: true, wide: true },
@@ -100,13 +103,17 @@ export class RunView {
     panels = element("div", { class: "panels" });
     charts;
     heat;
+    timeline;
+    plan = new PlanView();
+    samples = new Samples();
     details = null;
     constructor(run, page, back) {
         this.run = run;
         this.charts = CHARTS.map((options) => new Chart(options, page));
         this.heat = new HeatMap(run, page.place);
         this.heat.element.classList.add("empty");
-        this.element.append(element("a", { class: "back", attributes: { href: "#" }, on: { click: (event) => { event.preventDefault(); back(); } } }, "← all runs"), this.title, this.tiles, element("div", { class: "charts" }, ...this.charts.map((chart) => chart.element), this.heat.element), this.panels);
+        this.timeline = new TimelineView(run);
+        this.element.append(element("a", { class: "back", attributes: { href: "#" }, on: { click: (event) => { event.preventDefault(); back(); } } }, "← all runs"), this.title, this.tiles, element("div", { class: "charts" }, ...this.charts.map((chart) => chart.element), this.heat.element, this.timeline.element, this.plan.element), this.samples.element, this.panels);
     }
     update() {
         for (const chart of this.charts)
@@ -122,8 +129,11 @@ export class RunView {
         if (this.run()?.run !== run.run)
             return;
         this.showPanels(run, this.details);
+        this.plan.update(this.details.facts);
+        this.samples.update(this.details.samples);
         if (this.details.rank_logs > 0)
             await this.heat.update();
+        await this.timeline.update();
     }
     showNumbers(run) {
         replace(this.title, element("h2", {}, run.name), stateChip(run.state), element("span", { class: "whence" }, [run.device, run.host && `on ${run.host}`, run.changed && `written ${format.ago(run.changed)}`].filter(Boolean).join(", ")));

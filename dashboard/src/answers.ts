@@ -35,7 +35,9 @@ export interface Details {
   plan: Record<string, unknown>;
   config: Record<string, string>;
   defaults: Record<string, string>;
+  facts: Record<string, unknown>;
   events: Record<string, unknown>[];
+  samples: Record<string, unknown>[];
   checkpoints: { name: string; bytes: number; time: number }[];
   names: string[];
   rank_logs: number;
@@ -62,7 +64,47 @@ export interface SeriesAnswer extends Grid {
 }
 
 export interface RanksAnswer extends Grid {
-  ranks: { rank: number; seconds: (number | null)[]; comm_seconds: (number | null)[] }[];
+  ranks: RankTimes[];
+}
+
+export interface RankTimes {
+  rank: number;
+  seconds: (number | null)[];
+  comm_seconds: (number | null)[];
+  waiting: (number | null)[];
+  bytes_sent: (number | null)[];
+  last: number;  // in what share of the steps it came last
+}
+
+export interface TimelineEvent {
+  name?: string;
+  kind?: string;
+  track?: string;
+  begin: number;  // seconds from when the first rank began
+  end: number;
+  bytes?: number;
+  microbatch?: number;
+}
+
+export interface TimelineRank {
+  rank: number;
+  stands_for?: number;
+  left_out?: number;
+  begin?: number;
+  seconds?: number;
+  events: TimelineEvent[];
+}
+
+export interface Timeline {
+  step?: number;
+  begin: number;
+  seconds: number;
+  ranks: TimelineRank[];
+}
+
+export interface TimelineAnswer {
+  real: Timeline | null;
+  simulated: Timeline | null;
 }
 
 export interface SeriesQuestion {
@@ -87,6 +129,10 @@ export function askRuns(since: number): Promise<RunsAnswer> {
 
 export function askDetails(run: number): Promise<Details> {
   return ask("/api/run", { run: String(run) });
+}
+
+export function askTimeline(run: number): Promise<TimelineAnswer> {
+  return ask("/api/timeline", { run: String(run) });
 }
 
 export function askSeries(question: SeriesQuestion): Promise<SeriesAnswer> {

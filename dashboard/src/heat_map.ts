@@ -8,9 +8,9 @@ import type { Place } from "./place.js";
 
 const ROW = 16, MOST_HEIGHT = 480;
 
-type What = "late" | "work" | "communication";
+type What = "late" | "waiting" | "work" | "communication" | "sent";
 const WHATS: Record<What, string> = {
-  late: "later than the first to arrive", work: "work", communication: "communication and waiting",
+  late: "later than the first to arrive", waiting: "waiting for the last", work: "work", communication: "communication and waiting", sent: "bytes sent",
 };
 
 function mixed(from: string, to: string, share: number): string {
@@ -19,9 +19,10 @@ function mixed(from: string, to: string, share: number): string {
 
 export class HeatMap {
   readonly element: HTMLElement;
-  private readonly canvas = element("canvas");
+  private readonly canvas = element("canvas", { attributes: { tabindex: "0", role: "img" } });
   private readonly labels = element("div", { class: "ranks" });
-  private readonly readout = element("div", { class: "readout" });
+  private readonly readout = element("div", { class: "readout", attributes: { "aria-live": "polite" } });
+  private chosen: { rank: number; cell: number } | null = null;
   private what: What = "late";
   private answer: RanksAnswer | null = null;
 
@@ -33,8 +34,12 @@ export class HeatMap {
     this.element = element("section", { class: "chart wide heat", attributes: { "data-chart": "ranks" } },
       element("header", {}, element("h3", {}, "ranks"), choice, this.readout),
       element("div", { class: "heat-rows" }, this.labels, this.canvas));
-    this.canvas.addEventListener("mousemove", (event) => this.tell(event));
-    this.canvas.addEventListener("mouseleave", () => this.readout.replaceChildren());
+    this.canvas.addEventListener("pointermove", (event) => this.point(event));
+    this.canvas.addEventListener("pointerleave", () => { if (document.activeElement !== this.canvas) this.choose(null); });
+    this.canvas.addEventListener("focus", () => { if (!this.chosen) this.choose({ rank: 0, cell: (this.answer?.cells ?? 1) - 1 }); });
+    this.canvas.addEventListener("blur", () => this.choose(null));
+    this.canvas.addEventListener("keydown", (event) => this.press(event));
+    new ResizeObserver(() => requestAnimationFrame(() => this.draw())).observe(this.element);
   }
 
   async update(): Promise<void> {
@@ -50,6 +55,8 @@ export class HeatMap {
   private values(): (number | null)[][] {
     const ranks = this.answer?.ranks ?? [];
     return ranks.map((rank) => rank.seconds.map((seconds, cell) => {
+      if (this.what === "sent") return rank.bytes_sent[cell] ?? null;
+      if (this.what === "waiting") return rank.waiting[cell] ?? null;
       const comm = rank.comm_seconds[cell];
       if (seconds === null || comm === null || comm === undefined) return null;
       if (this.what === "work") return seconds - comm;
@@ -62,10 +69,11 @@ export class HeatMap {
 
   private draw(): void {
     const answer = this.answer;
-    if (!answer || answer.ranks.length === 0) return;
+    if (!answer || answer.ranks.length === 0 || this.element.clientWidth === 0) return;
+    this.canvas.setAttribute("aria-label", `${WHATS[this.what]}, of ${answer.ranks.length} ranks by step; the most often last was ${this.mostOftenLast()}`);
     const values = this.values(), ranks = values.length, scale = devicePixelRatio;
     const row = Math.max(2, Math.min(ROW, Math.floor(MOST_HEIGHT / ranks)));
-    const width = Math.max(100, this.canvas.parentElement?.clientWidth ?? 600) - 150;
+    const width = Math.max(100, this.canvas.parentElement?.clientWidth ?? 600) - this.labels.clientWidth - 10;
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${row * ranks}px`;
     this.canvas.width = Math.round(width * scale);
@@ -83,41 +91,53 @@ export class HeatMap {
       context.fillStyle = shades[Math.max(0, Math.min(32, Math.round(32 * value / most)))] ?? to;
       context.fillRect(Math.floor(i * cell), Math.floor(rank * high), Math.ceil(cell), Math.max(1, Math.ceil(high) - (row > 4 ? 1 : 0)));
     }));
-    const last = this.timesLast();
-    replace(this.labels, ...(row >= 9 ? answer.ranks.map((rank, i) => {
-      const label = element("div", { title: "in how many of the columns this rank came last" }, `rank ${rank.rank}`,
-        element("span", {}, `last in ${format.percent(last[i]).replace(/\.\d/, "")}`));
+    this.drawChosen(context, cell, high);
+    replace(this.labels, ...(row >= 9 ? answer.ranks.map((rank) => {
+      const label = element("div", { title: "in how many of the steps this rank came last" }, `rank ${rank.rank}`,
+        element("span", {}, `last in ${format.percent(rank.last).replace(/\.\d/, "")}`));
       label.style.height = `${row}px`;
       return label;
     }) : [`ranks ${answer.ranks[0]?.rank} to ${answer.ranks[ranks - 1]?.rank}`]));
   }
 
-  // Of each rank, in which share of the cells it came last.
-  private timesLast(): number[] {
-    const ranks = this.answer?.ranks ?? [], times = ranks.map(() => 0);
-    let cells = 0;
-    for (let cell = 0; cell < (this.answer?.cells ?? 0); ++cell) {
-      let least = Infinity, who = -1;
-      ranks.forEach((rank, i) => {
-        const comm = rank.comm_seconds[cell];
-        if (comm !== null && comm !== undefined && comm < least) [least, who] = [comm, i];
-      });
-      if (who < 0) continue;
-      times[who] = (times[who] ?? 0) + 1;
-      ++cells;
-    }
-    return times.map((count) => cells > 0 ? count / cells : 0);
+  private mostOftenLast(): string {
+    const found = [...this.answer?.ranks ?? []].sort((a, b) => b.last - a.last)[0];
+    return found ? `rank ${found.rank}, in ${format.percent(found.last)} of the steps` : "none";
   }
 
-  private tell(event: MouseEvent): void {
-    const answer = this.answer;
+  private drawChosen(context: CanvasRenderingContext2D, wide: number, high: number): void {
+    if (!this.chosen) return;
+    context.strokeStyle = style("--ink");
+    context.lineWidth = 2 * devicePixelRatio;
+    context.strokeRect(this.chosen.cell * wide, this.chosen.rank * high, Math.max(4, wide), high);
+  }
+
+  private point(event: MouseEvent): void {
+    const answer = this.answer, box = this.canvas.getBoundingClientRect();
     if (!answer) return;
-    const box = this.canvas.getBoundingClientRect();
-    const cell = Math.floor((event.clientX - box.left) / box.width * answer.cells);
-    const rank = answer.ranks[Math.floor((event.clientY - box.top) / box.height * answer.ranks.length)];
-    const seconds = rank?.seconds[cell], comm = rank?.comm_seconds[cell];
-    if (!rank || typeof seconds !== "number" || typeof comm !== "number") return;
-    replace(this.readout, element("b", {}, `rank ${rank.rank}`), ` at step ${format.whole((answer.first + cell) * answer.width)}: ` +
-      `${format.duration(seconds)} a step, ${format.duration(comm)} of it in communication`);
+    this.choose({ rank: Math.floor((event.clientY - box.top) / box.height * answer.ranks.length), cell: Math.floor((event.clientX - box.left) / box.width * answer.cells) });
+  }
+
+  private press(event: KeyboardEvent): void {
+    const { rank, cell } = this.chosen ?? { rank: 0, cell: 0 }, cells = this.answer?.cells ?? 1, ranks = this.answer?.ranks.length ?? 1;
+    const next = { ArrowRight: [rank, cell + 1], ArrowLeft: [rank, cell - 1], ArrowDown: [rank + 1, cell], ArrowUp: [rank - 1, cell], Home: [rank, 0], End: [rank, cells - 1] }[event.key];
+    if (!next || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    this.choose({ rank: Math.max(0, Math.min(ranks - 1, next[0] ?? 0)), cell: Math.max(0, Math.min(cells - 1, next[1] ?? 0)) });
+  }
+
+  private choose(chosen: { rank: number; cell: number } | null): void {
+    this.chosen = chosen;
+    const answer = this.answer, rank = chosen && answer?.ranks[chosen.rank];
+    const seconds = rank?.seconds[chosen?.cell ?? 0], comm = rank?.comm_seconds[chosen?.cell ?? 0];
+    if (answer && rank && chosen && typeof seconds === "number" && typeof comm === "number") {
+      const waiting = rank.waiting[chosen.cell], sent = rank.bytes_sent[chosen.cell];
+      replace(this.readout, element("b", {}, `rank ${rank.rank}`), ` at step ${format.whole((answer.first + chosen.cell) * answer.width)}: ` + [
+        `${format.duration(seconds)} a step`, `${format.duration(comm)} of it in communication`, typeof waiting === "number" && `${format.duration(waiting)} of that waiting`,
+        typeof sent === "number" && `${format.bytes(sent)} sent`].filter(Boolean).join(", "));
+    } else {
+      this.readout.replaceChildren();
+    }
+    this.draw();
   }
 }

@@ -2,6 +2,7 @@
 
 import { askRuns, type Run } from "./answers.js";
 import { Chart, type ChartOptions, type ChartPage } from "./chart.js";
+import { Comparison } from "./comparison.js";
 import { element, replace, style } from "./dom.js";
 import { parseFilter } from "./filter.js";
 import * as format from "./format.js";
@@ -47,9 +48,9 @@ class Page {
   private readonly smoothing = element("input", { attributes: { type: "range", min: "0", max: "0.99", step: "0.01", "aria-label": "smoothing" } });
   private readonly smoothingText = element("output");
   private readonly whole = element("button", { class: "whole", attributes: { type: "button" } }, "show all steps");
-  private readonly compare = element("button", { attributes: { type: "button" } }, "compare settings");
+  private readonly compare = element("button", { attributes: { type: "button" } }, "compare settings and plans");
   private readonly overview = element("div", { class: "overview" });
-  private readonly comparison = element("section", { class: "panel comparison" });
+  private readonly comparison: Comparison;
   private readonly main = element("main");
   private readonly table: RunsTable;
   private readonly charts: Chart[];
@@ -63,6 +64,7 @@ class Page {
       zoom: (from, to) => this.go({ from, to }, "replace"),
       near: (run) => this.table.highlight(run),
     };
+    this.comparison = new Comparison((run) => this.colourOf(run));
     this.table = new RunsTable({
       colour: (run) => this.colours.has(run.run) ? this.colourOf(run) : null,
       toggle: (run) => this.toggle(run),
@@ -77,7 +79,7 @@ class Page {
         element("span", { class: "controls" }, this.x, element("label", {}, this.logarithmic, " log"),
           element("label", {}, "smooth ", this.smoothing, this.smoothingText), this.whole, this.compare), this.status),
       this.main);
-    this.overview.append(this.table.element, this.comparison, element("div", { class: "charts" }, ...this.charts.map((chart) => chart.element)));
+    this.overview.append(element("h2", { class: "unseen" }, "runs"), this.table.element, this.comparison.element, element("div", { class: "charts" }, ...this.charts.map((chart) => chart.element)));
   }
 
   async start(): Promise<void> {
@@ -214,22 +216,10 @@ class Page {
     if (!changed || !same || [...changed].some((run) => this.colours.has(run))) for (const chart of this.charts) chart.update();
   }
 
-  // Settings in which the runs of the charts differ.
   private showComparison(): void {
-    this.comparison.hidden = !this.place.compare;
+    this.comparison.element.hidden = !this.place.compare;
     this.compare.setAttribute("aria-pressed", String(this.place.compare));
-    if (!this.place.compare) return;
-    const runs = this.shown();
-    const keys = this.keys.filter((key) => new Set(runs.map((run) => run.config[key])).size > 1);
-    const head = element("tr", {}, element("th", {}, "setting"), ...runs.map((run) => {
-      const mark = element("i", { class: "mark" });
-      mark.style.background = this.colourOf(run);
-      return element("th", {}, mark, run.name);
-    }));
-    replace(this.comparison, element("header", {}, element("h3", {}, "settings in which the runs of the charts differ")),
-      keys.length > 0 ? element("div", { class: "scroll" }, element("table", { class: "facts" }, element("thead", {}, head), element("tbody", {},
-        ...keys.map((key) => element("tr", {}, element("th", { attributes: { scope: "row" } }, key), ...runs.map((run) => element("td", {}, run.config[key] ?? ""))))))) :
-        element("p", { class: "none" }, runs.length > 1 ? "none: they have the same settings" : "choose two runs or more in the table"));
+    if (this.place.compare) void this.comparison.show(this.shown(), this.keys);
   }
 }
 

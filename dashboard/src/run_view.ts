@@ -5,7 +5,10 @@ import { Chart, type ChartOptions, type ChartPage } from "./chart.js";
 import { element, replace, style } from "./dom.js";
 import * as format from "./format.js";
 import { HeatMap } from "./heat_map.js";
+import { PlanView } from "./plan_view.js";
 import { stateChip } from "./runs_table.js";
+import { Samples } from "./samples.js";
+import { TimelineView } from "./timeline_view.js";
 
 // From what is wanted first. Charts without data are not shown.
 const CHARTS: ChartOptions[] = [
@@ -115,14 +118,19 @@ export class RunView {
   private readonly panels = element("div", { class: "panels" });
   private readonly charts: Chart[];
   private readonly heat: HeatMap;
+  private readonly timeline: TimelineView;
+  private readonly plan = new PlanView();
+  private readonly samples = new Samples();
   private details: Details | null = null;
 
   constructor(private readonly run: () => Run | null, page: ChartPage, back: () => void) {
     this.charts = CHARTS.map((options) => new Chart(options, page));
     this.heat = new HeatMap(run, page.place);
     this.heat.element.classList.add("empty");
+    this.timeline = new TimelineView(run);
     this.element.append(element("a", { class: "back", attributes: { href: "#" }, on: { click: (event) => { event.preventDefault(); back(); } } }, "← all runs"),
-      this.title, this.tiles, element("div", { class: "charts" }, ...this.charts.map((chart) => chart.element), this.heat.element), this.panels);
+      this.title, this.tiles, element("div", { class: "charts" }, ...this.charts.map((chart) => chart.element), this.heat.element,
+        this.timeline.element, this.plan.element), this.samples.element, this.panels);
   }
 
   update(): void {
@@ -137,7 +145,10 @@ export class RunView {
     this.details = await askDetails(run.run);
     if (this.run()?.run !== run.run) return;
     this.showPanels(run, this.details);
+    this.plan.update(this.details.facts);
+    this.samples.update(this.details.samples);
     if (this.details.rank_logs > 0) await this.heat.update();
+    await this.timeline.update();
   }
 
   private showNumbers(run: Run): void {

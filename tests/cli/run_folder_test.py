@@ -70,6 +70,78 @@ class RunFolder(Training):
         self.assertEqual(self.about("run")["steps_before"], 4)
         self.assertFalse((self.folder / "run/ranks").exists())
 
+    def test_the_timeline_of_a_step(self):
+        self.train("run", "-n", "2", "--train.steps=4", "--run.timeline_step=3")
+        metrics = read_metrics(self.folder / "run")
+        begins = []
+        for rank in range(2):
+            timeline = json.loads((self.folder / f"run/timeline/{rank}.json").read_text())
+            self.assertEqual((timeline["format"], timeline["step"], timeline["ranks"][0]["rank"]), (1, 3, rank))
+            events, end = timeline["ranks"][0]["events"], timeline["begin"] + timeline["seconds"]
+            for event in events:
+                self.assertTrue(timeline["begin"] <= event["begin"] <= event["end"] <= end, event)
+            kinds = {event["kind"] for event in events}
+            self.assertTrue({"gradients", "update", "collective", "wait"} <= kinds, kinds)
+            # Those of this step alone, and nearly all of its time has a name.
+            self.assertEqual(sum(event["kind"] == "update" for event in events), 1)
+            begins.append(timeline["begin"])
+            if rank == 0:
+                self.assertLessEqual(timeline["seconds"], metrics[2]["step_seconds"] * 1.5 + 0.01)
+        # One clock: both began the same step, within a step's time.
+        self.assertLess(abs(begins[0] - begins[1]), 1)
+        self.train("none", "--train.steps=4", "--run.timeline_step=0")
+        self.assertFalse((self.folder / "none/timeline").exists())
+        # A resumed run counts from where it resumes.
+        self.train("run", "-n", "2", "--train.steps=8", "--run.timeline_step=2")
+        self.assertEqual(json.loads((self.folder / "run/timeline/1.json").read_text())["step"], 6)
+
+    def test_the_step_as_it_was_simulated(self):
+        self.train("run", "-n", "2", "--train.steps=2", "--cluster", "a100")
+        timeline = json.loads((self.folder / "run/timeline/simulated.json").read_text())
+        metrics = read_metrics(self.folder / "run")
+        self.assertAlmostEqual(timeline["seconds"], metrics[0]["predicted_seconds"], places=8)
+        self.assertEqual([(rank["rank"], rank["stands_for"]) for rank in timeline["ranks"]], [(0, 2)])
+        kinds = {event["kind"] for event in timeline["ranks"][0]["events"]}
+        self.assertTrue({"gradients", "update", "collective"} <= kinds, kinds)
+        self.assertTrue(all(0 <= event["begin"] <= event["end"] <= timeline["seconds"] + 1e-8 for event in timeline["ranks"][0]["events"]))
+
+    def test_what_the_plan_makes_of_the_model(self):
+        plan = self.folder / "plan.json"
+        plan.write_text('{"mesh": "pipe:2 data:2", "preset": "zero1", "accumulate": 2}')
+        self.train("run", "-n", "4", "--plan", str(plan), "--train.steps=2", "--model.layers=2", "--run.timeline_step=2")
+        facts = json.loads((self.folder / "run/plan_facts.json").read_text())
+        self.assertEqual(facts["mesh"], [{"axis": "pipe", "size": 2}, {"axis": "data", "size": 2}])
+        self.assertEqual([stage["ranks"] for stage in facts["stages"]], [[0, 1], [2, 3]])
+        for stage in facts["stages"]:
+            header = self.lines("run", f"ranks/{stage['ranks'][0]}.jsonl")[0]
+            self.assertEqual(stage["memory"], header["memory"])
+            self.assertEqual(stage["peak_bytes"], sum(stage["memory"].values()))
+            self.assertGreater(stage["sent_bytes"]["pipe"], 0)
+            self.assertGreater(stage["sent_bytes"]["data"], 0)
+            # What was promised is what was sent: of messages all, of what is gathered the own half.
+            timeline = json.loads((self.folder / f"run/timeline/{stage['ranks'][0]}.json").read_text())
+            sent = {}
+            for event in timeline["ranks"][0]["events"]:
+                sent[event["name"]] = sent.get(event["name"], 0) + event.get("bytes", 0)
+            messages = sum(count for name, count in sent.items() if name.startswith("send to"))
+            self.assertEqual(stage["sent_bytes"]["pipe"], messages + sent["all_gather pipe"] / 2)
+        units = [unit for stage in facts["stages"] for unit in stage["units"]]
+        self.assertEqual([unit for unit in units if unit.startswith("h.")], ["h.0", "h.1"])
+        blocks = [one for one in facts["parameters"] if one["name"].startswith("h.*")]
+        self.assertEqual({tuple(one["stages"]) for one in blocks}, {(0, 1)})
+        self.assertEqual(sum(one["count"] for one in blocks), 2 * 12)
+
+    def test_samples_by_step(self):
+        self.train("run", "--train.steps=6", "--run.checkpoint_every=2", "--run.sample_every=2", "--run.sample_tokens=5",
+                   "--run.save_in_background=false")
+        samples = self.lines("run", "samples.jsonl")
+        self.assertEqual([sample["step"] for sample in samples], [2, 4, 6])
+        self.assertTrue(all(sample["text"] for sample in samples))
+        without = self.train("without", "--train.steps=6", "--run.checkpoint_every=2", "--run.save_in_background=false")
+        losses = [[line["loss"] for line in read_metrics(self.folder / run)] for run in ["run", "without"]]
+        self.assertEqual(*losses)  # samples change nothing
+        self.assertNotIn("sample after step", without)
+
     def test_a_run_that_is_refused(self):
         self.train("none", "--optim.lr=0.1", "--model.heads=3", code=1)
         self.assertFalse((self.folder / "none").exists())
@@ -128,16 +200,21 @@ class RunFolder(Training):
         self.assertEqual(steps, [1, 2, 3, 4, 5, 6, 7])
 
     def test_a_new_start_sets_all_aside(self):
-        self.train("run", "-n", "2", "--train.steps=2")
+        self.train("run", "-n", "2", "--train.steps=2", "--run.timeline_step=1", "--run.sample_tokens=2")
         self.train("run", "--train.steps=1", "--run.resume=never")
         self.assertEqual(self.kinds("run"), ["start", "checkpoint", "end"])
-        for name in ["run.json", "events.jsonl", "ranks/1.jsonl", "metrics.jsonl"]:
+        self.assertFalse((self.folder / "run/samples.jsonl").exists())
+        for name in ["run.json", "events.jsonl", "ranks/1.jsonl", "metrics.jsonl", "samples.jsonl", "plan_facts.json", "timeline/1.json"]:
             self.assertTrue((self.folder / "run/earlier-1" / name).exists(), name)
 
     def test_the_page_describes_all_fields(self):
-        self.train("run", "-n", "2", "--train.steps=2", "--train.eval_every=1")
+        self.train("run", "-n", "2", "--train.steps=2", "--train.eval_every=1", "--run.timeline_step=2", "--run.sample_tokens=2")
         found = set(self.about("run")) | set(self.about("run")["machine"])
-        for name in ["metrics.jsonl", "events.jsonl", "ranks/0.jsonl"]:
+        facts = json.loads((self.folder / "run/plan_facts.json").read_text())
+        timeline = json.loads((self.folder / "run/timeline/0.json").read_text())
+        found |= {key for part in [facts, *facts["mesh"], *facts["stages"], *facts["parameters"]] for key in part}
+        found |= {key for part in [timeline, *timeline["ranks"], *timeline["ranks"][0]["events"]] for key in part}
+        for name in ["metrics.jsonl", "events.jsonl", "ranks/0.jsonl", "samples.jsonl"]:
             found |= {key for line in self.lines("run", name) for key in line}
         self.assertEqual(found - fields_in_page(), set())
 

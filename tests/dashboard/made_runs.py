@@ -70,3 +70,44 @@ def make_rank_logs(folder, ranks, steps, slow):
             for step in range(1, steps + 1):
                 comm = 0.004 + 0.002 * noise(step, rank) + (0 if rank == slow else 0.01)
                 log.write(json.dumps({"step": step, "steps": 1, "seconds": 0.05, "comm_seconds": comm, "bytes_sent": 1000}) + "\n")
+
+
+def event(name, kind, begin, end, track="compute", **more):
+    return {"name": name, "kind": kind, "track": track, "begin": begin, "end": end, **more}
+
+
+def make_timelines(folder, ranks, step=10, simulated=True):
+    """A step of 50 ms of a pipeline of two stages: forward, a wait within backward, an all-reduce beside it, the update."""
+    def events(rank, zero, stretch=1.0):
+        at = lambda seconds: zero + stretch * seconds
+        return [event(f"step {step}", "step", at(0), at(0.05)),
+                event(f"first.{rank % 2}.forward", "forward", at(0), at(0.015), microbatch=0),
+                event(f"next.{rank % 2}.backward", "backward", at(0.015), at(0.04), microbatch=1),
+                event("wait: all_reduce data", "wait", at(0.03), at(0.04)),
+                event("all_reduce data", "collective", at(0.02), at(0.04), track="communication", bytes=1 << 20),
+                event("update", "update", at(0.04), at(0.045))]
+    folder.joinpath("timeline").mkdir()
+    for rank in range(ranks):
+        begin = 1000 + 0.0005 * rank
+        folder.joinpath("timeline", f"{rank}.json").write_text(json.dumps(
+            {"format": 1, "step": step, "begin": begin, "seconds": 0.05, "ranks": [{"rank": rank, "events": events(rank, begin)}]}))
+    if simulated:
+        folder.joinpath("timeline", "simulated.json").write_text(json.dumps(
+            {"format": 1, "begin": 0, "seconds": 0.04, "ranks": [{"rank": rank, "stands_for": ranks // 2, "events": events(rank, 0, 0.8)} for rank in [0, ranks // 2]]}))
+
+
+def make_facts(folder, data, unit="h"):
+    """Of pipe:2 data:N."""
+    stage = lambda number: {
+        "stage": number, "ranks": list(range(number * data, (number + 1) * data)), "units": [f"{unit}.{2 * number}", f"{unit}.{2 * number + 1}"],
+        "parameters": 123456, "work": 1.1 - 0.2 * number, "memory": {"parameter": 40 << 20, "optimizer": (80 << 20) // data, "activations": (300 - 100 * number) << 20},
+        "peak_bytes": 500 << 20, "sent_bytes": {"data": 12 << 20, "pipe": 1 << 20}}
+    folder.joinpath("plan_facts.json").write_text(json.dumps({
+        "format": 1, "ranks": 2 * data, "mesh": [{"axis": "pipe", "size": 2}, {"axis": "data", "size": data}], "stages": [stage(0), stage(1)],
+        "parameters": [{"name": f"{unit}.*.weight", "count": 4, "whole": [256, 768], "own": [256, 768 // data], "axes": ["data"], "stages": [0, 1]}]}))
+
+
+def make_samples(folder, steps):
+    with folder.joinpath("samples.jsonl").open("w") as log:
+        for step in steps:
+            log.write(json.dumps({"time": 1.7e9 + step, "step": step, "text": f"the text of step {step}\nand a second line"}) + "\n")

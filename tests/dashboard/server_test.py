@@ -3,18 +3,24 @@
 Run by ctest; alone: python3 tests/dashboard/server_test.py build/release/trireme/cli/trireme.
 """
 
+import fcntl
 import json
 import os
+import pty
+import select
 import shutil
+import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 from pathlib import Path
 
-from made_runs import end_event, make_rank_logs, make_run, step_line
+from made_runs import end_event, make_facts, make_rank_logs, make_run, make_samples, make_timelines, step_line
 from server import Dashboard
 
 TRIREME = "trireme"
@@ -167,10 +173,44 @@ class Server(unittest.TestCase):
     def test_who_came_last(self):
         make_run(self.runs / "a", 50)
         make_rank_logs(self.runs / "a", 4, 50, slow=2)
-        ranks = self.json(self.dashboard(), "/api/ranks?run=0&columns=100")["ranks"]
+        served = self.dashboard()
+        ranks = self.json(served, "/api/ranks?run=0&columns=100")["ranks"]
+        self.assertEqual([rank["last"] for rank in ranks], [0, 0, 1, 0])
+        waited = [min(one for one in rank["waiting"] if one is not None) for rank in ranks]
+        self.assertEqual(waited[2], 0)
+        self.assertTrue(all(0.008 <= waited[rank] <= 0.012 for rank in [0, 1, 3]), waited)
+        self.assertEqual({one for rank in ranks for one in rank["bytes_sent"]}, {1000, None})
+        self.assertEqual(self.json(served, "/api/ranks?run=0&columns=100&from=60&to=70")["ranks"][2]["last"], 0)
         self.assertEqual([rank["rank"] for rank in ranks], [0, 1, 2, 3])
         mean = lambda rank: sum(value or 0 for value in rank["comm_seconds"])
         self.assertEqual(min(ranks, key=mean)["rank"], 2)
+
+    def test_a_step_and_its_plan(self):
+        make_run(self.runs / "a", 50)
+        make_facts(self.runs / "a", 2)
+        make_timelines(self.runs / "a", 4)
+        make_samples(self.runs / "a", [10, 20])
+        served = self.dashboard()
+        answer = self.json(served, "/api/timeline?run=0")
+        self.assertEqual([rank["rank"] for rank in answer["real"]["ranks"]], [0, 1, 2, 3])
+        self.assertEqual([rank["stands_for"] for rank in answer["simulated"]["ranks"]], [2, 2])
+        self.assertAlmostEqual(answer["real"]["seconds"], 0.0515)
+        self.assertAlmostEqual(answer["real"]["ranks"][3]["events"][1]["begin"], 0.0015)
+        details = self.json(served, "/api/run?run=0")
+        self.assertEqual([sample["step"] for sample in details["samples"]], [10, 20])
+        self.assertEqual(details["facts"]["stages"][1]["ranks"], [2, 3])
+        self.assertEqual(served.ask("/api/timeline?run=1")[0], 400)
+        # What comes after the last step is told too.
+        since = self.json(served, "/api/runs")["version"]
+        with (self.runs / "a/samples.jsonl").open("a") as log:
+            log.write('{"step": 50, "text": "x"}\n')
+        time.sleep(2.1)
+        self.assertEqual([run["name"] for run in self.json(served, f"/api/runs?since={since}")["runs"]], ["a"])
+        # Older runs have none of it.
+        make_run(self.runs / "b", 5)
+        time.sleep(2.1)
+        self.assertEqual(self.json(served, "/api/timeline?run=1"), {"real": None, "simulated": None})
+        self.assertEqual((self.json(served, "/api/run?run=1")["facts"], self.json(served, "/api/run?run=1")["samples"]), ({}, []))
 
     def test_hostile_folders(self):
         outside = self.runs.parent / "outside"
@@ -240,10 +280,20 @@ class Server(unittest.TestCase):
         self.assertIn('trireme_run_step{run="b"} 20\n', text)
         self.assertIn('trireme_run_step{run="a \\"quoted\\" \\\\ name"} 10\n', text)
         for line in text.splitlines():
-            self.assertRegex(line, r'^(# (HELP|TYPE) trireme_run_\w+ .+|trireme_run_\w+\{run="([^"\\]|\\["\\n])*"\} [-+.e\d]+)$')
-        if shutil.which("promtool"):
+            self.assertRegex(line, r'^(# (HELP|TYPE) trireme_run_\w+ .+|trireme_run_\w+\{run="([^"\\]|\\["\\n])*"(,kind="\w+")?\} [-+.e\d]+)$')
+        # What a program prints for a text file of node-exporter is the same.
+        self.assertEqual(subprocess.run([TRIREME, "top", "--prometheus", str(self.runs)], capture_output=True, text=True, check=True).stdout, text)
+
+    def test_promtool_finds_nothing_wrong(self):
+        if not shutil.which("promtool"):
+            self.skipTest("promtool is not here: it comes with Debian's package prometheus")
+        make_run(self.runs / 'a "quoted" \\ name\nof two lines', 10, events=[end_event(10)], run={"memory": {'odd "kind"\n': 5, "x": "y"}})
+        make_run(self.runs / "b", 20)
+        for text in [self.dashboard().ask("/metrics")[2].decode(),
+                     subprocess.run([TRIREME, "top", "--prometheus", str(self.runs)], capture_output=True, text=True, check=True).stdout]:
+            self.assertIn('trireme_run_planned_memory_bytes{run="b",kind="activations"} 314572800\n', text)
             done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
 
     def test_top(self):
         make_run(self.runs / "a/one", 10, planned=40, events=[end_event(10, "stopped", 3)])
@@ -254,6 +304,40 @@ class Server(unittest.TestCase):
         self.assertEqual(title.split()[:3], ["run", "state", "step"])
         self.assertEqual(len(rows), 2)
         self.assertEqual([row for row in rows if "a/one" in row][0].split()[1:3], ["stopped", "10/40"])
+
+    def test_top_in_a_terminal(self):
+        make_run(self.runs / "one", 10, planned=40)
+        own, its = pty.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 60, 0, 0))
+        before = termios.tcgetattr(own)[3]
+        top = subprocess.Popen([TRIREME, "top", str(self.runs)], stdin=its, stdout=its, stderr=its)
+        seen = b""
+        def see(wanted):
+            nonlocal seen
+            end = time.monotonic() + 20
+            while wanted not in seen:
+                self.assertGreater(end, time.monotonic(), seen)
+                if select.select([own], [], [], 0.2)[0]:
+                    seen += os.read(own, 4096)
+        see(b"10/40")
+        self.assertTrue(seen.startswith(b"\x1b[?1049h"), seen)
+        seen = b""
+        with (self.runs / "one/metrics.jsonl").open("a") as log:
+            log.write(step_line(11, 0))
+        see(b"11/40")
+        # Within the size that the terminal has, which may change.
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 30, 0, 0))
+        top.send_signal(signal.SIGWINCH)
+        seen = b""
+        see(b"\x1b[J")
+        lines = seen.decode().replace("\x1b[H", "").replace("\x1b[K", "").splitlines()
+        self.assertLessEqual(max(len(line) for line in lines[:2]), 30)
+        os.write(own, b"q")
+        self.assertEqual(top.wait(timeout=20), 0)
+        see(b"\x1b[?25h\x1b[?1049l")
+        self.assertEqual(termios.tcgetattr(own)[3], before)
+        os.close(own)
+        os.close(its)
 
     def test_a_token_of_ones_own(self):
         token = self.runs.parent / "token"

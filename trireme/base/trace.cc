@@ -45,7 +45,13 @@ class Lanes {
 
 }  // namespace
 
-std::string trace_part(int rank, std::string_view name, std::vector<TraceEvent> events) {
+std::string_view name(TraceEvent::Kind kind) {
+  constexpr std::string_view kNames[] = {"step",   "forward",    "backward", "weight",  "gradients",
+                                         "update", "collective", "message",  "offload", "wait"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+std::string trace_part(int rank, std::string_view title, std::vector<TraceEvent> events) {
   // What begins together is written from the outside in: viewers put the later one into the earlier.
   std::ranges::stable_sort(events, {},
                            [](const TraceEvent& event) { return std::pair(event.begin, -event.end); });
@@ -58,7 +64,7 @@ std::string trace_part(int rank, std::string_view name, std::vector<TraceEvent> 
                    "\n",
                    rank, track, what, json_text(called));
   };
-  meta("process_name", 0, name);
+  meta("process_name", 0, title);
   meta("thread_name", 0, "compute");
   for (const TraceEvent& event : events) {
     const int track = event.track == TraceEvent::Track::kCompute ? 0 : 1 + lanes.lane_of(event);
@@ -67,10 +73,11 @@ std::string trace_part(int rank, std::string_view name, std::vector<TraceEvent> 
     if (event.bytes >= 0) told += fmt::format(R"("bytes":{})", event.bytes);
     if (event.microbatch >= 0)
       told += fmt::format(R"({}"microbatch":{})", told.empty() ? "" : ",", event.microbatch);
-    fmt::format_to(out,
-                   R"({{"ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"name":{},"args":{{{}}}}},)"
-                   "\n",
-                   rank, track, begin, end - begin, json_text(event.name), told);
+    fmt::format_to(
+        out,
+        R"({{"ph":"X","cat":"{}","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"name":{},"args":{{{}}}}},)"
+        "\n",
+        name(event.kind), rank, track, begin, end - begin, json_text(event.name), told);
     if (event.arrow == TraceEvent::Arrow::kNone) continue;
     const bool leaves = event.arrow == TraceEvent::Arrow::kLeaves;
     fmt::format_to(

@@ -56,6 +56,23 @@ TEST(Trace, KeepsNamesHarmless) {
   EXPECT_THAT(trace_part(0, "a\"b\\c\n", {}), HasSubstr(R"("name":"a\"b\\c?")"));
 }
 
+TEST(Trace, SaysWhatTimeGoesInto) {
+  TraceEvent event = sent("x", 0, 1);
+  event.kind = TraceEvent::Kind::kWait;
+  EXPECT_THAT(trace_part(0, "a", {event}), HasSubstr(R"({"ph":"X","cat":"wait",)"));
+}
+
+TEST(Trace, APausedOneKeepsNothing) {
+  Trace trace(Trace::Clock::now(), Trace::Begins::kPaused);
+  trace.add(sent("before", 0, 1));
+  trace.record(true);
+  trace.add(sent("while", 1, 2));
+  trace.record(false);
+  trace.add(sent("after", 2, 3));
+  ASSERT_EQ(trace.events().size(), 1u);
+  EXPECT_EQ(trace.events()[0].name, "while");
+}
+
 TEST(Trace, LeavesOutWhatItHasNoRoomFor) {
   Trace trace;
   for (size_t i = 0; i < Trace::kRoom + 5; ++i) trace.add({});

@@ -144,7 +144,8 @@ void TrainReport::ended(const RunResult& result) {
   }
 }
 
-void TrainReport::sampled(const std::string& text) {
+void TrainReport::sampled(int64_t step, const std::string& text) {
+  if (progress_) return note(fmt::format("a sample after step {}:\n{}", step, text));
   say("\na sample of what it learned:\n{}\n", printable(text));
 }
 

@@ -21,7 +21,7 @@ class TrainReport final : public RunObserver {
   void saved(const std::string& checkpoint) override;
   void continued(const Continuation& how) override;
   void ended(const RunResult& result) override;
-  void sampled(const std::string& text) override;
+  void sampled(int64_t step, const std::string& text) override;
 
  private:
   void compare_with_prediction();

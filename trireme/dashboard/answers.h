@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "trireme/http/request.h"
 #include "trireme/dashboard/runs.h"
+#include "trireme/http/request.h"
 
 namespace trireme::dashboard {
 
@@ -15,7 +15,8 @@ using http::Request;
 // {"version", "count", "keys": settings in which runs differ, "runs": [{"run", "name", "state", …, "config":
 // the settings in which runs differ}]}; with ?since=VERSION, of those that have changed since.
 std::string runs_answer(const Runs& runs, const Request& request);
-// {"run": what run.json says, "plan", "config", "defaults", "events", "checkpoints", "names": of its numbers}
+// {"run": what run.json says, "plan", "config", "defaults", "facts": what plan_facts.json says, "events",
+// "samples", "checkpoints", "names": of its numbers, "rank_logs": how many}
 std::string run_answer(Runs& runs, const Request& request);
 
 // Curves, on one grid.
@@ -29,11 +30,16 @@ std::string run_answer(Runs& runs, const Request& request);
 // Slot s of cell k stands at (k + s / slots) width.
 std::string series_answer(Runs& runs, const Request& request);
 
-// ?run=0&from=&to=&columns=400: of each rank, for each cell, the mean seconds of a step and those of it in
-// communication.
+// ?run=0&from=&to=&columns=400: of each rank, for each cell, the mean seconds of a step, those of it in
+// communication, those that it waited for others (rank_waits.h), and the bytes it sent; and in what share of
+// the steps it came last.
 //
-//   {"width", "first", "cells", "ranks": [{"rank", "seconds": […], "comm_seconds": […]}]}
+//   {"width", "first", "cells", "ranks": [{"rank", "seconds": […], "comm_seconds": […], "waiting": […],
+//    "bytes_sent": […], "last"}]}
 std::string ranks_answer(Runs& runs, const Request& request);
+
+// ?run=0: read_timelines() of a run.
+std::string timeline_answer(const Runs& runs, const Request& request);
 
 // The newest numbers of all runs, as Prometheus reads them.
 std::string prometheus_answer(const Runs& runs);

@@ -24,11 +24,14 @@
   extern "C" const char trireme_page_##symbol##_end[];
 
 // All that are served, but for the frame.
-#define TRIREME_PAGE_FILES(with)                                                                        \
-  with(style, "page.css") with(uplot_style, "uPlot.css") with(uplot, "uPlot.esm.js")                    \
-      with(answers, "answers.js") with(chart, "chart.js") with(dom, "dom.js") with(filter, "filter.js") \
-          with(format, "format.js") with(heat_map, "heat_map.js") with(main, "main.js")                 \
-              with(place, "place.js") with(run_view, "run_view.js") with(runs_table, "runs_table.js")
+#define TRIREME_PAGE_FILES(with)                                                                            \
+  with(style, "page.css") with(uplot_style, "uPlot.css") with(uplot, "uPlot.esm.js")                        \
+      with(answers, "answers.js") with(chart, "chart.js") with(comparison, "comparison.js")                 \
+          with(dom, "dom.js") with(filter, "filter.js") with(format, "format.js")                           \
+              with(heat_map, "heat_map.js") with(main, "main.js") with(place, "place.js")                   \
+                  with(plan_view, "plan_view.js") with(run_view, "run_view.js")                             \
+                      with(runs_table, "runs_table.js") with(samples, "samples.js") with(steps, "steps.js") \
+                          with(timeline_view, "timeline_view.js")
 
 TRIREME_TAKE_IN(frame, "index.html")
 TRIREME_PAGE_FILES(TRIREME_TAKE_IN)

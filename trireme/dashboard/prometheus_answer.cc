@@ -15,6 +15,8 @@ struct Gauge {
   std::optional<double> (*value)(const RunSummary&);
 };
 
+constexpr const char* kMemory = "planned_memory_bytes";
+
 constexpr std::array kGauges = {
     Gauge{"running", "1 while a process trains the run, else 0.",
           [](const RunSummary& run) { return std::optional(run.state == "running" ? 1.0 : 0.0); }},
@@ -56,6 +58,15 @@ std::string prometheus_answer(const Runs& runs) {
       if (value)
         text += fmt::format("trireme_run_{}{{run=\"{}\"}} {}\n", gauge.name, label(runs[i].name), *value);
     }
+  }
+  text += fmt::format(
+      "# HELP trireme_run_{0} Memory of rank 0 as planned, by what it is for.\n# TYPE trireme_run_{0} gauge\n",
+      kMemory);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].gone) continue;
+    for (const auto& [kind, bytes] : runs[i].summary.memory)
+      text += fmt::format("trireme_run_{}{{run=\"{}\",kind=\"{}\"}} {}\n", kMemory, label(runs[i].name),
+                          label(kind), bytes);
   }
   return text;
 }

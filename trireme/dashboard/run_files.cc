@@ -27,7 +27,9 @@ using nlohmann::json;
 
 constexpr size_t kMostFileBytes = size_t{4} << 20;  // of a description
 constexpr size_t kTailBytes = size_t{64} << 10;     // some 200 steps
+constexpr size_t kSampleBytes = size_t{256} << 10;  // of the newest texts
 constexpr double kQuietSeconds = 60;
+constexpr size_t kMostKinds = 32;  // of memory
 
 std::string in(const std::string& folder, std::string_view name) {
   return fmt::format("{}/{}", folder, name);
@@ -86,6 +88,11 @@ void read_run_json(const std::string& folder, RunSummary& summary) {
   summary.parameters = number_in(run, "parameters");
   summary.steps = number_in(run, "steps");
   summary.started = number_in(run, "started");
+  const auto memory = run.find("memory");
+  if (memory == run.end() || !memory->is_object()) return;
+  for (const auto& [kind, bytes] : memory->items()) {
+    if (summary.memory.size() < kMostKinds && bytes.is_number()) summary.memory[kind] = bytes.get<double>();
+  }
 }
 
 void read_metrics_tail(const PlainFile& metrics, RunSummary& summary) {
@@ -179,16 +186,17 @@ nlohmann::ordered_json read_checkpoints(const std::string& folder) {
   return found;
 }
 
-nlohmann::ordered_json read_events(const std::string& folder) {
-  nlohmann::ordered_json events = nlohmann::ordered_json::array();
-  const PlainFile file(in(folder, "events.jsonl"));
-  const std::string tail = file.tail(kTailBytes);
-  size_t begin = file.size() > static_cast<int64_t>(kTailBytes) ? tail.find('\n') + 1 : 0;
+// The last objects of a log, in their order. A line that is torn or none of ours is left out.
+nlohmann::ordered_json read_last_objects(const std::string& path, size_t bytes) {
+  nlohmann::ordered_json objects = nlohmann::ordered_json::array();
+  const PlainFile file(path);
+  const std::string tail = file.tail(bytes);
+  size_t begin = file.size() > static_cast<int64_t>(bytes) ? tail.find('\n') + 1 : 0;
   for (size_t next; (next = tail.find('\n', begin)) != std::string::npos; begin = next + 1) {
-    const json event = object_of(std::string_view(tail).substr(begin, next - begin));
-    if (!event.empty()) events.push_back(nlohmann::ordered_json(event));
+    const json object = object_of(std::string_view(tail).substr(begin, next - begin));
+    if (!object.empty()) objects.push_back(nlohmann::ordered_json(object));
   }
-  return events;
+  return objects;
 }
 
 }  // namespace
@@ -247,7 +255,8 @@ RunSummary read_summary(const std::string& folder, const LockedFiles& locked, do
 
 std::string stamp_of(const std::string& folder) {
   std::string stamp;
-  for (const char* name : {"metrics.jsonl", "run.json", "events.jsonl", "config.toml"}) {
+  for (const char* name : {"metrics.jsonl", "run.json", "events.jsonl", "config.toml", "samples.jsonl",
+                           "plan_facts.json", "timeline"}) {
     struct stat status {};
     if (::lstat(in(folder, name).c_str(), &status) != 0) status = {};
     stamp += fmt::format("{} {} {}.{};", status.st_ino, status.st_size, status.st_mtim.tv_sec,
@@ -260,7 +269,9 @@ nlohmann::ordered_json read_details(const std::string& folder) {
   return {{"run", object_of(PlainFile(in(folder, "run.json")).head(kMostFileBytes))},
           {"plan", object_of(PlainFile(in(folder, "plan.json")).head(kMostFileBytes))},
           {"config", flat_toml(PlainFile(in(folder, "config.toml")).head(kMostFileBytes))},
-          {"events", read_events(folder)},
+          {"facts", object_of(PlainFile(in(folder, "plan_facts.json")).head(kMostFileBytes))},
+          {"events", read_last_objects(in(folder, "events.jsonl"), kTailBytes)},
+          {"samples", read_last_objects(in(folder, "samples.jsonl"), kSampleBytes)},
           {"checkpoints", read_checkpoints(folder)}};
 }
 

@@ -24,6 +24,7 @@ struct RunSummary {
   int ranks = 1;
   std::optional<double> parameters, step, steps, loss, validation_loss, rate, mfu, seconds;
   std::optional<double> started, changed;  // seconds since 1970
+  std::map<std::string, double> memory;    // bytes by kind, of rank 0 as planned
   std::map<std::string, std::string> config;
   friend bool operator==(const RunSummary&, const RunSummary&) = default;
 };
@@ -35,13 +36,14 @@ LockedFiles locked_files();
 bool is_run(const std::string& folder);
 // Reads heads and tails of files, so that it takes the same time for a run of any length.
 RunSummary read_summary(const std::string& folder, const LockedFiles& locked, double now);
-// By which one knows whether a summary has to be read again: sizes and times of its files.
+// By which one knows whether a run has changed: sizes and times of its files.
 std::string stamp_of(const std::string& folder);
 
 // Values by dotted name. Empty where the text is no TOML.
 std::map<std::string, std::string> flat_toml(const std::string& text);
 
-// All that is known of a run but its numbers: "run", "plan", "config", "events", "checkpoints".
+// All that is known of a run but its numbers: "run", "plan", "config", "facts" (of the plan), "events",
+// "samples", "checkpoints".
 nlohmann::ordered_json read_details(const std::string& folder);
 
 }  // namespace trireme::dashboard

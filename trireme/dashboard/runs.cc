@@ -47,11 +47,11 @@ void Runs::look(double now) {
     const bool gone = !is_run(run.folder);
     std::string stamp = gone ? "" : stamp_of(run.folder);
     // Whether a process has a run, no file says.
-    const bool same = stamp == run.stamp && gone == run.gone && run.summary.state != "running";
-    if (same) continue;
+    const bool written = stamp != run.stamp || gone != run.gone;
+    if (!written && run.summary.state != "running") continue;
     RunSummary summary = gone ? run.summary : read_summary(run.folder, locked, now);
     run.stamp = std::move(stamp);
-    if (summary == run.summary && gone == run.gone && run.changed > 0) continue;
+    if (!written && summary == run.summary) continue;
     run.summary = std::move(summary);
     run.gone = gone;
     run.changed = version_;
@@ -78,7 +78,7 @@ void Runs::find(const std::string& folder, const std::string& name, int levels) 
     std::error_code ignored;
     const std::string own = entry->path().filename().string();
     // Links are not followed. What a run keeps for itself holds no runs.
-    if (!own.starts_with('.') && own != "checkpoints" && own != "ranks" &&
+    if (!own.starts_with('.') && own != "checkpoints" && own != "ranks" && own != "timeline" &&
         fs::is_directory(entry->symlink_status(ignored)))
       inner.push_back(entry->path());
   }

@@ -4,6 +4,7 @@
 
 #include "trireme/dashboard/answers.h"
 #include "trireme/dashboard/arguments_of.h"
+#include "trireme/dashboard/timelines.h"
 #include "trireme/run/config.h"
 
 namespace trireme::dashboard {
@@ -74,6 +75,10 @@ std::string run_answer(Runs& runs, const Request& request) {
   answer["names"] = runs.metrics(number).names();
   answer["rank_logs"] = runs.ranks(number).size();
   return text_of(answer);
+}
+
+std::string timeline_answer(const Runs& runs, const Request& request) {
+  return text_of(read_timelines(runs[run_number(request.argument("run"), runs)].folder));
 }
 
 }  // namespace trireme::dashboard

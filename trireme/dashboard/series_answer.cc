@@ -9,6 +9,7 @@
 #include "trireme/dashboard/answers.h"
 #include "trireme/dashboard/arguments_of.h"
 #include "trireme/dashboard/grid.h"
+#include "trireme/dashboard/rank_waits.h"
 
 namespace trireme::dashboard {
 namespace {
@@ -128,14 +129,20 @@ std::string ranks_answer(Runs& runs, const Request& request) {
   write_grid(out, extent, grid);
   out.append(std::string_view(R"(,"ranks":[)"));
   bool first = true;
+  const WaitsOfRanks waits = waits_of(ranks, from, std::max(from, to));
   for (const auto& [rank, log] : ranks) {
     fmt::format_to(std::back_inserter(out), R"({}{{"rank":{})", first ? "" : ",", rank);
     first = false;
-    for (const char* name : {"seconds", "comm_seconds"}) {
+    const auto write = [&](const char* name, std::span<const double> values) {
       fmt::format_to(std::back_inserter(out), R"(,"{}":)", name);
-      write_numbers(out, means({log.column("step"), log.column(name)}, grid));
-    }
-    out.push_back('}');
+      const size_t rows = std::min(values.size(), log.column("step").size());
+      write_numbers(out, means({log.column("step").first(rows), values.first(rows)}, grid));
+    };
+    for (const char* name : {"seconds", "comm_seconds", "bytes_sent"}) write(name, log.column(name));
+    write("waiting", waits.ranks.at(rank).seconds);
+    const double share = static_cast<double>(waits.ranks.at(rank).rows_last) /
+                         static_cast<double>(std::max<int64_t>(1, waits.rows));
+    fmt::format_to(std::back_inserter(out), R"(,"last":{}}})", share);
   }
   out.append(std::string_view("]}"));
   return fmt::to_string(out);

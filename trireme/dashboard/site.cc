@@ -61,6 +61,7 @@ Answer Site::route(const Request& request) {
   if (request.path == "/api/run") return json_answer(run_answer(runs_, request));
   if (request.path == "/api/series") return json_answer(series_answer(runs_, request));
   if (request.path == "/api/ranks") return json_answer(ranks_answer(runs_, request));
+  if (request.path == "/api/timeline") return json_answer(timeline_answer(runs_, request));
   if (request.path == "/metrics")
     return {.type = "text/plain; version=0.0.4; charset=utf-8", .body = prometheus_answer(runs_)};
   return {.status = 404, .body = "There is no such page.\n"};

@@ -6,6 +6,7 @@
 //   /api/run?run=N          all of one run but its curves
 //   /api/series?…           curves of several runs on one grid (answers.h)
 //   /api/ranks?run=N&…      times of each rank, on a grid
+//   /api/timeline?run=N     what ranks did in one step, and what a simulation said
 //   /metrics                the newest numbers of all runs, for Prometheus
 //
 // Runs are named by number, never by path.

@@ -15,12 +15,34 @@ double whole_cost(const Graph& graph) {
   return cost;
 }
 
+// Of a rank that goes by arrivals alone: none.
+std::span<const Action> step_actions(const Program& program) {
+  const ActionList* const list = program.find_list(When::step());
+  return list ? std::span<const Action>(list->actions) : std::span<const Action>();
+}
+
 // Calls f(segment) for each run of one in a step.
 template <typename F>
 void for_each_run(const Program& program, const F& f) {
-  for (const Action& action : program.list(When::step()).actions) {
+  for (const Action& action : step_actions(program)) {
     if (action.kind == Action::Kind::kRun) f(program.segments[program.segment(action.what)]);
   }
+}
+
+// Adds what the collectives of a segment send along each axis.
+void add_sent(const Segment& segment, std::map<std::string, double>& along) {
+  for (size_t n = 0; n < segment.graph.nodes.size(); ++n) {
+    if (const double bytes = bytes_sent(segment, static_cast<int>(n)); bytes > 0)
+      along[std::string(segment.graph.nodes[n].attrs.text("axis", ""))] += bytes;
+  }
+}
+
+std::string axis_of_message(const Program& program, int peer) {
+  const Mesh& mesh = program.mesh;
+  for (int axis = 0; axis < static_cast<int>(mesh.axes().size()); ++axis) {
+    if (mesh.coordinate(program.rank, axis) != mesh.coordinate(peer, axis)) return mesh.axes()[axis].name;
+  }
+  return "";
 }
 
 // "h.3.attn.weight" -> "h.*.attn.weight"
@@ -62,10 +84,13 @@ StageSummary summary_of(const Program& program) {
   for_each_run(program, [&](const Segment& segment) {
     result.work += whole_cost(segment.graph);
     result.sent_in_collectives += bytes_sent(segment);
+    add_sent(segment, result.sent_along);
   });
-  for (const Action& action : program.list(When::step()).actions) {
-    if (action.kind == Action::Kind::kSend)
-      result.sent_in_messages += static_cast<double>(program.find_state(action.what)->type.bytes());
+  for (const Action& action : step_actions(program)) {
+    if (action.kind != Action::Kind::kSend) continue;
+    const auto bytes = static_cast<double>(program.find_state(action.what)->type.bytes());
+    result.sent_in_messages += bytes;
+    result.sent_along[axis_of_message(program, action.peer)] += bytes;
   }
   return result;
 }
@@ -92,15 +117,17 @@ std::vector<StageSummary> summarise(std::span<const Program> ranks, const Cut& c
 
 std::vector<LyingAlike> parameters_of(std::span<const Program> ranks) {
   std::vector<LyingAlike> result;
-  for (const Program& program : ranks) {
-    for (const State& state : program.states) {
+  for (size_t number = 0; number < ranks.size(); ++number) {
+    for (const State& state : ranks[number].states) {
       if (state.role != Role::kParameter) continue;
-      LyingAlike one{without_numbers(state.name), state.part.whole, state.type.shape, {}};
+      LyingAlike one{without_numbers(state.name), state.part.whole, state.type.shape, {}, state.part.axes};
       auto known = std::ranges::find_if(result, [&](const LyingAlike& other) {
-        return other.name == one.name && other.whole == one.whole && other.own == one.own;
+        return other.name == one.name && other.whole == one.whole && other.own == one.own &&
+               other.axes == one.axes;
       });
       if (known == result.end()) known = result.insert(known, std::move(one));
       known->names.insert(state.name);
+      known->programs.insert(static_cast<int>(number));
     }
   }
   return result;

@@ -22,6 +22,8 @@ struct StageSummary {
   size_t working = 0, comm = 0, inputs = 0, peak = 0;    // bytes
   size_t in_files = 0;                                   // bytes of states that the plan offloads
   double sent_in_collectives = 0, sent_in_messages = 0;  // bytes, in a step
+  // The same by axis of the mesh; messages count to the first along which their ends differ.
+  std::map<std::string, double> sent_along = {};
 };
 
 // `ranks` has one rank's program of each stage, in order; one program where there is no pipeline.
@@ -32,6 +34,8 @@ struct LyingAlike {
   std::string name;  // with * for numbers
   Shape whole, own;
   std::set<std::string> names;
+  std::vector<std::string> axes = {};  // of the mesh, that split them
+  std::set<int> programs = {};         // of those given, that have them; counted from 0
 };
 std::vector<LyingAlike> parameters_of(std::span<const Program> ranks);
 

@@ -11,6 +11,7 @@
 #include "trireme/planner/search.h"
 #include "trireme/run/loop.h"
 #include "trireme/run/plan_subject.h"
+#include "trireme/run/step_timeline.h"
 #include "trireme/train/axis_algorithms.h"
 #include "trireme/train/step_programs.h"
 
@@ -70,17 +71,17 @@ ChosenPlan choose_plan(const ResolvedConfig& resolved, const ModelRecord& model,
                                  to_string(best.choice), found.choices, cluster.name, 100 * found.gap())};
 }
 
-ExpectedStep expected_step(Config config, const ModelRecord& model, const OpenedData& data, const Plan& plan,
-                           const Cluster& cluster, int ranks_here) {
+SimulatedStep simulated_step(Config config, const ModelRecord& model, const OpenedData& data,
+                             const Plan& plan, const Cluster& cluster, int ranks_here) {
   config = completed_by_data(std::move(config), model, data, ranks_here);
   const StepPrograms programs(Model(model, config.model), config.train, config.optim,
                               {config.train.batch / config.train.accumulate, data.input}, plan);
   const DeviceMap device_map(plan.mesh, cluster);
   const std::unique_ptr<Device> device = device_here(config.train, static_cast<int>(config.train.threads));
-  const sim::SimReport report =
-      sim::simulate(device_map, [&](int rank) { return programs.rank(rank, device.get()); },
-                    {.algorithms = axis_algorithms(plan, config.train), .plan = plan});
-  return {report.step_seconds, report.ranks.front().memory.peak_bytes};
+  const sim::SimReport report = sim::simulate(
+      device_map, [&](int rank) { return programs.rank(rank, device.get()); },
+      {.algorithms = axis_algorithms(plan, config.train), .events = sim::Events::kRecorded, .plan = plan});
+  return {{report.step_seconds, report.ranks.front().memory.peak_bytes}, timeline_json(report)};
 }
 
 }  // namespace trireme

@@ -26,8 +26,12 @@ struct ChosenPlan {
 ChosenPlan choose_plan(const ResolvedConfig& config, const ModelRecord& model, const OpenedData& data,
                        const Cluster& cluster, int ranks_here);
 
+struct SimulatedStep {
+  ExpectedStep expected;
+  std::string timeline;  // timeline_json()
+};
 // `config` is what the plan was applied to.
-ExpectedStep expected_step(Config config, const ModelRecord& model, const OpenedData& data, const Plan& plan,
-                           const Cluster& cluster, int ranks_here);
+SimulatedStep simulated_step(Config config, const ModelRecord& model, const OpenedData& data,
+                             const Plan& plan, const Cluster& cluster, int ranks_here);
 
 }  // namespace trireme

@@ -331,6 +331,13 @@ std::vector<Field> run_fields(RunOptions& c) {
        "also write the numbers of the run to a file in run.dir that TensorBoard reads"},
       {"run.sample_tokens", &c.sample_tokens,
        "tokens of sample text to generate at the end (language models); 0: none", at_least(0)},
+      {"run.sample_every", &c.sample_every,
+       "steps between samples of text while training. They are written by the newest checkpoint, so they come no more "
+       "often than checkpoints, and training waits for them. 0: only at the end",
+       at_least(0)},
+      {"run.timeline_step", &c.timeline_step,
+       "step after the start or resumption whose timeline each rank records in run.dir; 0: none",
+       at_least(0)},
   };
 }
 

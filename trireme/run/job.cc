@@ -247,12 +247,12 @@ class Job {
     return parse_plan(chosen, "the plan that rank 0 chose");
   }
   // What a step is expected to take, where a cluster is known.
-  std::optional<ExpectedStep> expected(const ResolvedConfig& config, const OpenedData& data, const Plan& plan,
-                                       int ranks_here) const {
+  std::optional<SimulatedStep> simulated(const ResolvedConfig& config, const OpenedData& data,
+                                         const Plan& plan, int ranks_here) const {
     if (!plans() && options_.cluster.empty()) return std::nullopt;
     const int ranks = std::max(1, plan.mesh.ranks());
-    return expected_step(config.config, model_, data, plan, cluster_of_ranks(options_.cluster, ranks),
-                         ranks_here);
+    return simulated_step(config.config, model_, data, plan, cluster_of_ranks(options_.cluster, ranks),
+                          ranks_here);
   }
 
   // A mistake is reported once, before any rank is started. Vocabulary and image size are known from the data
@@ -295,6 +295,14 @@ class Job {
     require_agreement(facts, world);
   }
 
+  // All steps with --trace, else run.timeline_step alone.
+  bool traces(const ResolvedConfig& config) const {
+    return !options_.trace.empty() || config.config.run.timeline_step > 0;
+  }
+  Trace::Begins trace_begins() const {
+    return options_.trace.empty() ? Trace::Begins::kPaused : Trace::Begins::kRecording;
+  }
+
   int run_alone() {
     if (!options_.replay.empty()) check_replay(options_.replay, Plan());
     if (!options_.slow.empty())
@@ -302,8 +310,8 @@ class Job {
     ResolvedConfig config = config_;
     RankOptions alone{plans() ? auto_plan(1, 1) : options_.plan.empty() ? Plan() : given_plan(1)};
     apply_plan(alone.plan, config);
-    Trace trace;
-    if (!options_.trace.empty()) alone.trace = &trace;
+    Trace trace(Trace::Clock::now(), trace_begins());
+    if (traces(config)) alone.trace = &trace;
     return train(config, {.ranks = alone});
   }
 
@@ -329,8 +337,8 @@ class Job {
       ranks.communicator = &slowed.emplace(communicator, slow->factor);
     std::optional<Trace> trace;
     std::optional<TracedCommunicator> traced;
-    if (!options_.trace.empty()) {
-      trace = begin_trace(context);
+    if (traces(config)) {
+      trace = begin_trace(context, trace_begins());
       ranks.trace = &*trace;
       ranks.communicator = &traced.emplace(*ranks.communicator, *trace, context.rank());
     }
@@ -359,12 +367,15 @@ class Job {
     }
     context.products = options_.products;
     context.replay = options_.replay;
-    if (leads) context.expected = expected(config, data, plan, context.ranks_here);
+    if (auto step = leads ? simulated(config, data, plan, context.ranks_here) : std::nullopt) {
+      context.expected = step->expected;
+      context.simulated = std::move(step->timeline);
+    }
     const int ranks = context.world ? context.world->size() : 1;
     observer_.placed(
         {launcher_, context.ranks.rank, ranks, context.ranks_here, context.rank_here, config.config.train});
     const RunResult result = run_training(config, model_, data, context, observer_);
-    if (context.ranks.trace) {
+    if (!options_.trace.empty()) {
       write_trace_file(options_.trace, *context.ranks.trace, plan.mesh, context.world);
       if (leads)
         observer_.note(

@@ -26,6 +26,7 @@
 #include "trireme/run/bad_steps.h"
 #include "trireme/run/held_out_record.h"
 #include "trireme/run/memory_copies.h"
+#include "trireme/run/plan_facts.h"
 #include "trireme/run/plan_settings.h"
 #include "trireme/run/rank_log.h"
 #include "trireme/run/replica_check.h"
@@ -38,6 +39,7 @@
 #include "trireme/run/saved_run.h"
 #include "trireme/run/saving.h"
 #include "trireme/run/step_meter.h"
+#include "trireme/run/step_timeline.h"
 #include "trireme/run/stop_agreement.h"
 #include "trireme/run/tensorboard_log.h"
 #include "trireme/run/weights.h"
@@ -155,21 +157,37 @@ class Run {
     return {config_, data_.validation ? HeldOutRecord::HeldOut::kSome : HeldOutRecord::HeldOut::kNone};
   }
   StepShape step_shape() const { return {config_.train.batch / config_.train.accumulate, data_.input}; }
-  Program verified_program() const {
+  Program verified_program() {
     Program own = step_program(model_, config_.train, config_.optim, step_shape(), *device_, context_.ranks);
-    std::optional<StepPrograms> programs;
-    verify_before_steps(own, [&](int rank) {
-      if (!programs)
-        programs.emplace(model_, config_.train, config_.optim, step_shape(), context_.ranks.plan);
-      return programs->rank(rank, device_.get());
-    });
+    verify_before_steps(own, [&](int rank) { return programs().rank(rank, device_.get()); });
     return own;
+  }
+  // Of all ranks.
+  const StepPrograms& programs() {
+    if (!programs_)
+      programs_.emplace(model_, config_.train, config_.optim, step_shape(), context_.ranks.plan);
+    return *programs_;
+  }
+  // A file that can not be written ends nothing.
+  void describe_plan() {
+    try {
+      const auto of_rank = [&](int rank) {
+        return rank == context_.ranks.rank ? trainer_.program() : programs().rank(rank, device_.get());
+      };
+      const Cut cut = context_.ranks.plan.cuts_model() ? programs().cut() : Cut();
+      write_plan_facts(folder_, context_.ranks.plan, cut, of_rank);
+      if (!context_.simulated.empty()) write_simulated_timeline(folder_, context_.simulated);
+    } catch (const Error& error) {
+      note(fmt::format("warning: {}", error.what()));
+    }
+    programs_.reset();
   }
   void announce(int64_t first) {
     observer_.started({config_, model_, data_, context_.ranks.plan, trainer_.program(),
                        trainer_.parameter_count(), flops_per_step(), device_->description(), folder_, first});
     if (const std::string line = plan_warning(context_.ranks.plan, config_.train.accumulate); !line.empty())
       note(line);
+    describe_plan();
     metrics_.emplace(folder_, first, rate_name());
   }
   std::string_view rate_name() const { return language() ? "tokens_per_second" : "samples_per_second"; }
@@ -188,6 +206,8 @@ class Run {
   // A worker continues until the server says that the run is over.
   void make_steps(int64_t first) {
     StepMeter meter(measured(), trainer_);
+    const int64_t recorded = config_.run.timeline_step;
+    recorder_.emplace(context_.ranks.trace, context_.ranks.rank, recorded > 0 ? first + recorded : 0);
     for (int64_t step = first; works() || step < config_.train.steps; ++step) {
       StepResult done;
       try {
@@ -257,6 +277,7 @@ class Run {
   // One step, and its line of metrics.
   StepResult make_step(int64_t step, StepMeter& meter) {
     meter.begin();
+    recorder_->begin(step + 1);
     const double traced_from = context_.ranks.trace ? context_.ranks.trace->now() : 0;
     Batch& batch = loader_.next();
     if (works()) trainer_.executor().tell(kAsked, stop_.asked() ? 1 : 0);
@@ -267,8 +288,9 @@ class Run {
     bad_steps_.add(done);
     result_.steps = step + 1;
     result_.loss = done.loss;
-    if (Trace* trace = context_.ranks.trace)
+    if (Trace* trace = context_.ranks.trace; trace && trace->is_recording())
       trace->add({.name = fmt::format("step {}", step + 1), .begin = traced_from, .end = trace->now()});
+    recorder_->end(step + 1, folder_);
     StepMetrics line =
         meter.end(step + 1, done, rate, samples_seen(), arrivals(), leads() ? observer_.peak_flops() : 0);
     line.bad = done.bad;
@@ -333,6 +355,7 @@ class Run {
       compare_replicas(steps);
     }
     if (!last && !stopping && !early && wants_copy(steps)) copy_in_memory(steps);
+    if (!last && !stopping && !early) sample_if_due();
     if (stopping || early) result_.end = early ? RunResult::End::kNoBetter : end_of(reason);
     return stopping || early;
   }
@@ -569,7 +592,9 @@ class Run {
     return {.state = [this](int64_t step) { return state_after(step); },
             .saved =
                 [this](const std::string& path) {
-                  if (leads()) observer_.saved(path);
+                  if (!leads()) return;
+                  observer_.saved(path);
+                  may_sample_ = true;
                 },
             .failed =
                 [this](const NotSaved& error, int64_t next) {
@@ -590,6 +615,23 @@ class Run {
     return state;
   }
 
+  // From a checkpoint that was written since the last sample.
+  void sample_if_due() {
+    const int64_t every = config_.run.sample_every;
+    if (every == 0 || !may_sample_ || newest_saved() < sampled_ + every) return;
+    try {
+      show_sample();
+    } catch (const Error& error) {
+      note(fmt::format("warning: no sample after step {}: {}", newest_saved(), error.what()));
+    }
+    sampled_ = newest_saved();
+    may_sample_ = false;
+  }
+  // The step of the newest checkpoint; 0: there is none.
+  int64_t newest_saved() const {
+    const std::string name = std::filesystem::path(saving_.newest()).filename().string();
+    return parse_checkpoint_name(name).value_or(0);
+  }
   void show_sample() {
     const ModelRecord& record = model_.record;
     const bool writes =
@@ -604,7 +646,7 @@ class Run {
     options.tokens = config_.run.sample_tokens;
     std::vector<int32_t> drawn;
     sampler.generate(data_.tokenizer->encode("\n"), options, [&](int32_t token) { drawn.push_back(token); });
-    observer_.sampled(data_.tokenizer->decode(drawn));
+    observer_.sampled(newest_saved(), data_.tokenizer->decode(drawn));
   }
 
   Config config_;
@@ -616,7 +658,8 @@ class Run {
   HeldOutRecord held_out_;
   BadSteps bad_steps_;
   std::unique_ptr<Device> device_;
-  const StepHalf half_;  // that this rank makes
+  const StepHalf half_;                   // that this rank makes
+  std::optional<StepPrograms> programs_;  // until the first step
   RankOptions alike_;
   Trainer trainer_;
   Loader loader_;
@@ -632,8 +675,11 @@ class Run {
           ended_with_ = 0;  // steps: of arrivals; of rank 0, when ranks at their own pace have ended
   RunResult result_;        // so far
   std::optional<RankLog> rank_log_;
+  std::optional<StepRecorder> recorder_;
   // Of rank 0 alone.
-  double dense_bytes_ = 0;  // that it would send in a step without the plan's exchange; 0: it has none
+  bool may_sample_ = false;  // a checkpoint was written since the last sample
+  int64_t sampled_ = 0;      // the step of that
+  double dense_bytes_ = 0;   // that it would send in a step without the plan's exchange; 0: it has none
   std::optional<RunLock> lock_;
   std::optional<MetricsFile> metrics_;
   std::optional<RankSteps> steps_;  // goes first

@@ -35,6 +35,7 @@ struct RunContext {
   comm::DeviceLinks device_links = comm::DeviceLinks::through_host;
   ProductFile products = {};                  // of a GPU
   std::optional<ExpectedStep> expected = {};  // goes into the log, beside what was measured
+  std::string simulated = {};                 // timeline_json() of the same; "": none
   // Of a plan with a server, or whose ranks mix weights at their own pace: the metrics.jsonl of a run whose
   // order of arrivals this one is to have; "": as they come.
   std::string replay = {};

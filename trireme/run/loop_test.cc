@@ -129,7 +129,7 @@ class Witness : public RunObserver {
     seen.push_back("saved " + path.substr(path.rfind('-') + 1));
   }
   void ended(const RunResult& result) override { seen.push_back(fmt::format("ended {}", result.steps)); }
-  void sampled(const std::string&) override { seen.emplace_back("sampled"); }
+  void sampled(int64_t, const std::string&) override { seen.emplace_back("sampled"); }
 };
 
 ResolvedConfig line_config(const std::filesystem::path& folder, const TrainOptions& train) {

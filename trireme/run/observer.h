@@ -103,8 +103,9 @@ class RunObserver {
   virtual void lost_rank(const std::string& line) { note(line); }
   virtual void continued(const Continuation& /*how*/) {}
   virtual void ended(const RunResult& /*result*/) {}
-  // What the model writes after its last step, of language models.
-  virtual void sampled(const std::string& /*text*/) {}
+  // What a language model writes after its last step, and with run.sample_every before; `step` is that of the
+  // checkpoint that wrote it.
+  virtual void sampled(int64_t /*step*/, const std::string& /*text*/) {}
 };
 
 // Forwards every call to another observer. Those that keep a record of a run override what they note
@@ -126,7 +127,7 @@ class ForwardingObserver : public RunObserver {
   void lost_rank(const std::string& line) override { next_.lost_rank(line); }
   void continued(const Continuation& how) override { next_.continued(how); }
   void ended(const RunResult& result) override { next_.ended(result); }
-  void sampled(const std::string& text) override { next_.sampled(text); }
+  void sampled(int64_t step, const std::string& text) override { next_.sampled(step, text); }
 
  private:
   RunObserver& next_;

@@ -32,6 +32,8 @@ struct RunOptions {
   std::string resume = "auto";
   bool tensorboard = false;
   int64_t sample_tokens = 300;  // generated at the end; language models only; 0: none
+  int64_t sample_every = 0;     // steps; likewise from the newest checkpoint; 0: only at the end
+  int64_t timeline_step = 10;   // of each start, which is recorded in timeline/; 0: none (step_timeline.h)
 };
 
 struct Config {

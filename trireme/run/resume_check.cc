@@ -28,7 +28,9 @@ constexpr std::string_view kPassedOver[] = {"run.resume",
                                             "train.max_minutes",
                                             "run.keep_best",
                                             "run.memory_copy_every",
-                                            "run.hours_between_failures"};
+                                            "run.hours_between_failures",
+                                            "run.sample_every",
+                                            "run.timeline_step"};
 
 // Whether weights that checkpoints leave out would be others, or states would be missing or too many.
 bool changes_states(std::string_view name, const std::map<std::string, std::string>& before,

@@ -11,7 +11,9 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/input_file.h"
+#include "trireme/run/plan_facts.h"
 #include "trireme/run/run_lock.h"
+#include "trireme/run/step_timeline.h"
 
 namespace trireme {
 namespace {
@@ -26,6 +28,7 @@ constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kRun = "run.json";
 constexpr const char* kEvents = "events.jsonl";
 constexpr const char* kRanks = "ranks";
+constexpr const char* kSamples = "samples.jsonl";
 constexpr const char* kCheckpoints = "checkpoints";
 
 bool has_lock_alone(const fs::path& folder) {
@@ -102,8 +105,8 @@ std::string set_aside(const std::string& folder) {
       earlier = run / fmt::format("earlier-{}", number);
       if (fs::create_directory(earlier)) break;
     }
-    for (const char* name :
-         {kCheckpoints, kMetrics, kConfig, kPlan, kData, kVersion, kRun, kEvents, kRanks}) {
+    for (const char* name : {kCheckpoints, kMetrics, kConfig, kPlan, kData, kVersion, kRun, kEvents, kRanks,
+                             kSamples, kPlanFactsFile, kTimelineFolder}) {
       if (fs::exists(run / name)) fs::rename(run / name, earlier / name);
     }
     std::vector<fs::path> of_tensorboard;

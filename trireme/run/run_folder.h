@@ -9,7 +9,10 @@
 //   metrics.jsonl    one JSON object a step; one for each validation; and where ranks mix weights at their
 //   own
 //                    pace, one for each step of another rank
+//   samples.jsonl    texts that a language model wrote; see run_record.h
 //   ranks/N.jsonl    times of each rank, where there are several; see rank_log.h
+//   plan_facts.json  what the plan makes of the model; see plan_facts.h
+//   timeline/        what each rank did in one step; see step_timeline.h
 //   checkpoints/     see checkpoint/checkpoint.h
 //   .lock            see run_lock.h
 //   earlier-1/, …    the same of runs that were here before and were set aside

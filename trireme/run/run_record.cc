@@ -21,6 +21,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kRunFile = "run.json";
 constexpr const char* kEventsFile = "events.jsonl";
+constexpr const char* kSamplesFile = "samples.jsonl";
 
 // Texts may quote names of files, which need not be UTF-8.
 std::string text_of(const Json& json, int indent = -1) {
@@ -35,9 +36,9 @@ std::string event_line(std::string_view kind, int64_t step, const Json& more) {
 }
 
 // A log that can not be opened is left out.
-std::optional<LineFile> open_events(const std::string& folder) {
+std::optional<LineFile> open_log(const std::string& folder, const char* name) {
   try {
-    return LineFile((fs::path(folder) / kEventsFile).string());
+    return LineFile((fs::path(folder) / name).string());
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -94,7 +95,7 @@ void RunRecord::started(const RunStart& run) {
   } catch (const Error& error) {
     ForwardingObserver::note(fmt::format("warning: {}", error.what()));
   }
-  events_ = open_events(folder_);
+  events_ = open_log(folder_, kEventsFile);
   if (!events_) return;
   events_->add(event_line(run.steps_done > 0 ? "resume" : "start", run.steps_done,
                           {{"host", host_name()},
@@ -145,6 +146,12 @@ void RunRecord::continued(const Continuation& how) {
       {{"text", how.why}, {"ranks", how.ranks}, {"steps_again", how.again}, {"seconds", how.seconds}}));
 }
 
+void RunRecord::sampled(int64_t step, const std::string& text) {
+  ForwardingObserver::sampled(step, text);
+  if (!samples_) samples_ = open_log(folder_, kSamplesFile);
+  if (samples_) samples_->add(text_of(Json{{"time", wall_seconds()}, {"step", step}, {"text", text}}));
+}
+
 void RunRecord::ended(const RunResult& result) {
   ForwardingObserver::ended(result);
   if (!events_ || result.end == RunResult::End::kRegroup) return;  // the run goes on
@@ -155,7 +162,7 @@ void RunRecord::ended(const RunResult& result) {
 void RunRecord::failed(const std::exception& error) {
   const bool began = events_.has_value();
   if (!began && (folder_.empty() || !fs::exists(fs::path(folder_) / kEventsFile))) return;
-  if (!began) events_ = open_events(folder_);
+  if (!began) events_ = open_log(folder_, kEventsFile);
   if (!events_) return;
   events_->add(
       event_line(began ? "failed" : "refused", step_, {{"exit_code", kFailed}, {"text", error.what()}}));

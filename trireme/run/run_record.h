@@ -1,6 +1,7 @@
 // What a run's folder says of the run beside its numbers: run.json, what it is made of, where and how large,
-// and events.jsonl, what happened and how it ended (docs/run_folder.md). Written by rank 0, from the
-// calls of its observer. What can not be written is left out: a log may not end a run.
+// events.jsonl, what happened and how it ended, and samples.jsonl, what a language model wrote
+// (docs/run_folder.md). Written by rank 0, from the calls of its observer. What can not be written is left
+// out: a log may not end a run.
 #pragma once
 
 #include <exception>
@@ -28,6 +29,7 @@ class RunRecord final : public ForwardingObserver {
   void rewound(int64_t step, const std::string& line) override;
   void lost_rank(const std::string& line) override;
   void continued(const Continuation& how) override;
+  void sampled(int64_t step, const std::string& text) override;
   void ended(const RunResult& result) override;
 
   // The run ends with an exception. One that was refused before it began is noted in a folder that has had a
@@ -38,7 +40,7 @@ class RunRecord final : public ForwardingObserver {
   void add_text(std::string_view kind, int64_t step, const std::string& text);
 
   std::string folder_;
-  std::optional<LineFile> events_;
+  std::optional<LineFile> events_, samples_;
   std::vector<std::string> before_start_;  // notes
   int64_t step_ = 0;
 };

@@ -117,9 +117,9 @@ void TensorBoardLog::validated(const ValidationMetrics& validation) {
       {{"validation/loss", validation.loss}, {"validation/accuracy", validation.accuracy}}));
 }
 
-void TensorBoardLog::sampled(const std::string& text) {
-  ForwardingObserver::sampled(text);
-  add(tensorboard::text_record(wall_seconds(), step_, "sample", code_block(printable(text))));
+void TensorBoardLog::sampled(int64_t step, const std::string& text) {
+  ForwardingObserver::sampled(step, text);
+  add(tensorboard::text_record(wall_seconds(), step, "sample", code_block(printable(text))));
 }
 
 void TensorBoardLog::ended(const RunResult& result) {

@@ -18,7 +18,7 @@ class TensorBoardLog final : public ForwardingObserver {
   void stepped(const StepMetrics& step) override;
   void rewound(int64_t step, const std::string& line) override;
   void validated(const ValidationMetrics& validation) override;
-  void sampled(const std::string& text) override;
+  void sampled(int64_t step, const std::string& text) override;
   void ended(const RunResult& result) override;
 
  private:

@@ -21,13 +21,13 @@ std::string name_of(const Mesh& mesh, int rank) {
 
 }  // namespace
 
-Trace begin_trace(comm::Context& context) {
+Trace begin_trace(comm::Context& context, Trace::Begins begins) {
   comm::Group world = context.world();
   world.barrier().wait();
   int64_t zero = Trace::Clock::now().time_since_epoch().count(), first = zero;
   world.broadcast(&first, 1, DType::i64, /*root=*/0).wait();
   if (context.hosts()[context.rank()] == context.hosts()[0]) zero = first;
-  return Trace(Trace::Clock::time_point(Trace::Clock::duration(zero)));
+  return Trace(Trace::Clock::time_point(Trace::Clock::duration(zero)), begins);
 }
 
 void check_trace_file(const std::string& path) {

@@ -11,7 +11,7 @@ namespace trireme {
 
 // A trace whose zero is now on all ranks. Collective. Ranks on rank 0's host have its clock; on other hosts
 // zero is when they leave a barrier, some tens of microseconds off.
-Trace begin_trace(comm::Context& context);
+Trace begin_trace(comm::Context& context, Trace::Begins begins = Trace::Begins::kRecording);
 
 // Throws Error when the file can not be written: asked before hours of training, not after.
 void check_trace_file(const std::string& path);

@@ -4,6 +4,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
 #include "trireme/kernels/communicator.h"
+#include "trireme/program/trace_kind.h"
 #include "trireme/program/waits.h"
 
 namespace trireme {
@@ -68,11 +69,12 @@ Runner::Turn Runner::message(const Action& action) const {
 
 void Runner::run(const Turn& turn, int64_t first_slot) {
   const int64_t slot = first_slot + turn.action->slot;
-  if (!trace_) return executor_.run(turn.segment, slot);
+  if (!trace_ || !trace_->is_recording()) return executor_.run(turn.segment, slot);
   const double begin = trace_->now();
   executor_.run(turn.segment, slot);
   executor_.synchronize();  // or the end of a GPU's work would not be known
   trace_->add({.name = turn.action->what,
+               .kind = trace_kind(executor_.program().segments[static_cast<size_t>(turn.segment)]),
                .begin = begin,
                .end = trace_->now(),
                .microbatch = static_cast<int64_t>(turn.action->microbatch)});

@@ -1,7 +1,9 @@
 // Notes in a trace when each collective and message began and ended, and for how long somebody waited for it.
+// While the trace is paused it only counts messages.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,9 +31,11 @@ class TracedCommunicator final : public WrappingCommunicator {
     const std::byte* data;
     TraceEvent event;
   };
-  TraceEvent take_event(const std::byte* data);
-  TraceEvent begun(std::string name, int64_t bytes) const;
-  void end(TraceEvent event, double waited_from);
+  void add_message(const char* way, int peer, const std::byte* data, int64_t bytes, TraceEvent::Arrow arrow);
+  // Nothing for what began while the trace was paused.
+  std::optional<TraceEvent> take_event(const std::byte* data);
+  TraceEvent begun(TraceEvent::Kind kind, std::string name, int64_t bytes) const;
+  void end(std::optional<TraceEvent> event, double waited_from);
   // Messages from one rank to another arrive in order, so that counting them on both ends numbers them alike.
   int64_t message_number(int from, int to) { return from + 4096 * (to + 4096 * messages_[{from, to}]++); }
 

@@ -387,6 +387,7 @@ class Clock {
         }
         if (events_ == Events::kRecorded)
           record(state, {.name = track.names[action.segment],
+                         .kind = track.kinds[action.segment],
                          .begin = state.begin,
                          .end = state.device,
                          .microbatch = action.microbatch});
@@ -500,10 +501,14 @@ class Clock {
     state.time.exposed_seconds[meeting.axis] += std::max(0.0, gathering.end_seconds - state.device);
     if (gathering.end_seconds > state.device) state.idle.emplace_back(state.device, gathering.end_seconds);
     if (events_ == Events::kRecorded && gathering.end_seconds > state.device)
-      record(state, {.name = std::string(kWaitEvent), .begin = state.device, .end = gathering.end_seconds});
+      record(state, {.name = std::string(kWaitEvent),
+                     .kind = TraceEvent::Kind::kWait,
+                     .begin = state.device,
+                     .end = gathering.end_seconds});
     state.device = std::max(state.device, gathering.end_seconds);
     if (events_ == Events::kRecorded)
       record(state, {.name = fmt::format("{} {}", name(meeting.kind), map_.mesh().axes()[meeting.axis].name),
+                     .kind = TraceEvent::Kind::kCollective,
                      .track = TraceEvent::Track::kCommunication,
                      .begin = gathering.begin_seconds,
                      .end = gathering.end_seconds,
@@ -518,6 +523,7 @@ class Clock {
     if (events_ == Events::kNone) return;
     constexpr int64_t kPerLane = 1 << 24;
     record(state, {.name = arrow == TraceEvent::Arrow::kLeaves ? "send" : "receive",
+                   .kind = TraceEvent::Kind::kMessage,
                    .track = TraceEvent::Track::kCommunication,
                    .begin = begin,
                    .end = end,
@@ -571,6 +577,7 @@ class Clock {
     state.time.offload_bytes += action.bytes;
     if (events_ == Events::kRecorded)
       record(state, {.name = action.kind == Action::Kind::kFetch ? "fetch" : "store",
+                     .kind = TraceEvent::Kind::kOffload,
                      .track = TraceEvent::Track::kCommunication,
                      .begin = begin,
                      .end = through,

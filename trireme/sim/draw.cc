@@ -7,7 +7,6 @@
 
 #include "trireme/base/svg.h"
 #include "trireme/base/text.h"
-#include "trireme/passes/stage.h"
 
 namespace trireme::sim {
 namespace {
@@ -20,12 +19,11 @@ struct Paint {
   friend auto operator<=>(const Paint&, const Paint&) = default;
 };
 
-Paint paint_of(const RankReport& rank, const std::string& segment) {
-  const std::optional<Phase> phase = phase_of_piece(segment);
-  if (phase == Phase::kForward) return {"forward", TimelinePicture::kForward};
-  if (phase == Phase::kBackward) return {"backward", TimelinePicture::kBackward};
-  if (phase == Phase::kWeight) return {"weight", TimelinePicture::kWeight};
-  if (rank.updates.contains(segment)) return {"update", TimelinePicture::kUpdate};
+Paint paint_of(TraceEvent::Kind kind) {
+  if (kind == TraceEvent::Kind::kForward) return {"forward", TimelinePicture::kForward};
+  if (kind == TraceEvent::Kind::kBackward) return {"backward", TimelinePicture::kBackward};
+  if (kind == TraceEvent::Kind::kWeight) return {"weight", TimelinePicture::kWeight};
+  if (kind == TraceEvent::Kind::kUpdate) return {"update", TimelinePicture::kUpdate};
   return {"forward and backward", "#76b7b2"};
 }
 
@@ -55,19 +53,20 @@ std::string draw_svg(const SimReport& report, const Mesh& mesh, const std::strin
     const RankReport& rank = report.ranks[row];
     picture.row(row, place_of(mesh, rank.rank));
     for (const TraceEvent& event : rank.time.events) {
-      if (event.end <= event.begin || event.name == kWaitEvent) continue;
+      if (event.end <= event.begin || event.kind == TraceEvent::Kind::kWait) continue;
       if (event.track == TraceEvent::Track::kCommunication) {
         picture.thin_bar_below(row, event.begin, event.end, kCommunicates);
         communicates = true;
         continue;
       }
-      const Paint paint = paint_of(rank, event.name);
+      const Paint paint = paint_of(event.kind);
       painted.insert(paint);
       picture.bar(row, event.begin, event.end, paint.colour,
-                  rank.updates.contains(event.name) ? "" : std::to_string(event.microbatch));
+                  event.kind == TraceEvent::Kind::kUpdate ? "" : std::to_string(event.microbatch));
     }
     for (const TraceEvent& event : rank.time.events) {
-      if (event.name == kWaitEvent) picture.bar(row, event.begin, event.end, TimelinePicture::kGround);
+      if (event.kind == TraceEvent::Kind::kWait)
+        picture.bar(row, event.begin, event.end, TimelinePicture::kGround);
     }
   }
   for (const Paint& paint : painted) picture.legend(paint.what, paint.colour);

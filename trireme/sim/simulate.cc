@@ -46,14 +46,9 @@ struct Simulated {
 
 Simulated make(const Program& program, const DeviceMap& device_map, int rank, int stands_for,
                Overlap overlap) {
-  Simulated result{
-      std::make_unique<Track>(track_of(program, device_map.device(rank), overlap)),
-      {.rank = rank, .stands_for = stands_for, .device = {}, .memory = memory_of(program), .time = {}},
-      program.parameters};
-  for (const Segment& segment : program.segments) {
-    if (segment.kind == SegmentKind::kUpdate) result.report.updates.insert(segment.graph.name);
-  }
-  return result;
+  return {std::make_unique<Track>(track_of(program, device_map.device(rank), overlap)),
+          {.rank = rank, .stands_for = stands_for, .device = {}, .memory = memory_of(program), .time = {}},
+          program.parameters};
 }
 
 // Whether all its messages are to other stages. Others are to neighbours, who lie differently for each rank.

@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -54,7 +53,6 @@ struct RankReport {
   int stands_for = 1;                         // ranks, itself among them
   std::shared_ptr<const DeviceClass> device;  // the report's own copy: reports outlive clusters
   MemoryUse memory;
-  std::set<std::string, std::less<>> updates = {};  // segments that are the update, or parts of it
   RankTime time;
 };
 

@@ -184,12 +184,14 @@ TEST(Simulate, EventsAreWhatTimesAreMadeOf) {
   const SimReport report = simulate_case(what, read_cluster("a100"), {.events = Events::kRecorded});
   ASSERT_EQ(report.ranks.size(), 2u);
   std::map<int64_t, std::vector<TraceEvent>> messages;
+  std::map<std::string, TraceEvent::Kind> kinds;
   for (const RankReport& rank : report.ranks) {
     double computed = 0, last = 0;
     for (const TraceEvent& event : rank.time.events) {
       EXPECT_LE(event.begin, event.end) << event.name;
       EXPECT_LE(event.end, report.step_seconds * (1 + 1e-12));
       if (event.arrow != TraceEvent::Arrow::kNone) messages[event.message].push_back(event);
+      kinds[event.name] = event.kind;
       if (event.track != TraceEvent::Track::kCompute || event.name == kWaitEvent) continue;
       EXPECT_GE(event.begin, last * (1 - 1e-12)) << event.name << " overlaps what is before it";
       last = event.end;
@@ -198,6 +200,11 @@ TEST(Simulate, EventsAreWhatTimesAreMadeOf) {
     EXPECT_GE(computed, rank.time.work_seconds * (1 - 1e-9));
     EXPECT_NEAR(computed + rank.time.bubble_seconds, report.step_seconds, 0.2 * report.step_seconds);
   }
+  EXPECT_EQ(kinds.at("first.0.forward"), TraceEvent::Kind::kForward);
+  EXPECT_EQ(kinds.at("next.1.backward"), TraceEvent::Kind::kBackward);
+  EXPECT_EQ(kinds.at("update"), TraceEvent::Kind::kUpdate);
+  EXPECT_EQ(kinds.at("all_reduce data"), TraceEvent::Kind::kCollective);
+  EXPECT_EQ(kinds.at("send"), TraceEvent::Kind::kMessage);
   // Activations and their gradients of each microbatch at least, with two ends each.
   EXPECT_GE(messages.size(), 8u);
   for (const auto& [number, ends] : messages) {

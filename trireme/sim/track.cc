@@ -9,6 +9,7 @@
 #include "trireme/ops/products.h"
 #include "trireme/ops/table.h"
 #include "trireme/program/file_turns.h"
+#include "trireme/program/trace_kind.h"
 #include "trireme/program/waits.h"
 #include "trireme/sim/op_time.h"
 
@@ -120,6 +121,7 @@ class Maker {
     const Graph& graph = segment.graph;
     items_ = &track_.segments.emplace_back();
     track_.names.push_back(graph.name);
+    track_.kinds.push_back(trace_kind(segment));
     std::map<int, int> started;  // node -> item
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       const Node& node = graph.nodes[n];

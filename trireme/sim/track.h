@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/base/trace.h"
 #include "trireme/ir/collective.h"
 #include "trireme/mesh/cluster.h"
 #include "trireme/program/program.h"
@@ -76,7 +77,8 @@ struct TrackList {
 
 struct Track {
   std::vector<std::vector<Item>> segments;
-  std::vector<std::string> names;  // of the segments
+  std::vector<std::string> names;       // of the segments
+  std::vector<TraceEvent::Kind> kinds;  // likewise
   std::vector<Meeting> meetings;
   std::vector<TrackList> lists;  // those of the program, in its order
 

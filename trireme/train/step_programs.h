@@ -22,6 +22,7 @@ class StepPrograms {
   // As this device runs it: with the temporary memory that its kernels want, and nodes joined that it does at
   // less cost as one. Null, where there is none to ask: as the plan has it, without temporary memory.
   Program rank(int rank, const Device* device) const;
+  const Cut& cut() const { return whole_.cut; }  // of the model, where the plan has a pipeline
 
  private:
   TrainOptions train_;
