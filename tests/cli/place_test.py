@@ -27,7 +27,7 @@ class Place(unittest.TestCase):
     def test_the_example(self):
         with tempfile.TemporaryDirectory() as folder:
             result = Path(folder) / "placement.json"
-            said = self.run_command(EXAMPLE, "--compare", "--simulate", 2000, "--load", 1, "-o", result)
+            said = self.run_command(EXAMPLE, "--compare", "--simulate", "--requests", 2000, "-o", result)
             placement = json.loads(result.read_text())
         self.assertIn("cost     7.485 $/h: workers 6.242, network 1.243\nproven ", said)
         self.assertRegex(said, r"all in cloud +22\.033 +\+194\.4%")
@@ -40,10 +40,16 @@ class Place(unittest.TestCase):
 
     def test_less_load_waits_less(self):
         def p99(load):
-            said = self.run_command(EXAMPLE, "--load", load, "--simulate", 20000)
+            said = self.run_command(EXAMPLE, "--load", load, "--simulate")
             return float(said.split("p99 ")[1].split(",")[0])
 
         self.assertLess(p99(0.7), p99(1))
+
+    def test_a_goal_for_the_latency(self):
+        said = self.run_command(EXAMPLE, "--p99", 400, "--simulate")
+        self.assertRegex(said, r"load +0\.\d+, at which 99 % of the requests are answered within 400 ms")
+        self.assertLessEqual(float(said.split("p99 ")[1].split(",")[0]), 400)
+        self.assertIn("not answered within 1 ms", self.run_command(EXAMPLE, "--p99", 1, code=1))
 
     def test_prices_of_accuracy(self):
         prices = [line.split() for line in self.run_command(EXAMPLE, "--prices").splitlines()[1:]]

@@ -17,10 +17,9 @@ namespace {
 
 struct PlaceFlags {
   std::string workflow, output;
-  double accuracy = -1, rate = -1, load = -1, seconds = 60, variation = 1;
-  bool shared = false, compare = false, prices = false;
-  int requests = 0;
-  int seed = 1;
+  double accuracy = -1, rate = -1, load = -1, p99 = -1, seconds = 60;
+  bool shared = false, compare = false, prices = false, simulate = false;
+  place::Requests requests;
 };
 
 // What the command line says instead of the file.
@@ -36,28 +35,29 @@ place::Workflow asked_workflow(const PlaceFlags& flags) {
   return workflow;
 }
 
-// Requests of all sources come together, as the joins of a workflow want them.
-std::string simulated(const PlaceFlags& flags, const place::Workflow& workflow,
-                      const place::Placement& placement) {
-  const place::PlacedFlow placed = place::flow_of(workflow, placement);
-  std::vector<place::Arrival> arrivals;
-  for (const double time : place::arrival_times(workflow.sources[0].rate, flags.variation, flags.requests,
-                                                static_cast<uint64_t>(flags.seed)))
-    arrivals.push_back({time, 0});
-  return place::to_text(
-      placed, place::simulate_queues({placed.flow}, static_cast<int>(placed.servers.size()), arrivals));
-}
-
 int place_workflow(const PlaceFlags& flags) {
-  const place::Workflow workflow = asked_workflow(flags);
+  place::Workflow workflow = asked_workflow(flags);
   if (flags.prices) {
     say("{}", place::to_text(workflow, place::accuracy_prices(workflow, flags.seconds)));
     return kOk;
   }
-  const place::BestPlacement best = place::best_placement(workflow, {}, flags.seconds);
+  place::BestPlacement best;
+  if (flags.p99 >= 0) {
+    place::InTime found = place::best_in_time(workflow, flags.p99 / 1000, flags.requests, flags.seconds);
+    // Other ways are then compared at this load.
+    workflow.load = found.load;
+    best = std::move(found.best);
+    say("load     {:.2f}, at which 99 % of the requests are answered within {} ms\n\n", workflow.load,
+        flags.p99);
+  } else {
+    best = place::best_placement(workflow, {}, flags.seconds);
+  }
   say("{}", place::to_text(workflow, best));
   if (flags.compare) say("\n{}", place::to_text(workflow, place::baselines(workflow, flags.seconds), best));
-  if (flags.requests > 0) say("\n{}", simulated(flags, workflow, best.placement));
+  if (flags.simulate) {
+    const place::PlacedFlow placed = place::flow_of(workflow, best.placement);
+    say("\n{}", place::to_text(placed, place::simulate_requests(workflow, placed, flags.requests)));
+  }
   if (!flags.output.empty()) write_json(flags.output, place::to_json(workflow, best));
   return kOk;
 }
@@ -82,16 +82,18 @@ int place(std::span<const std::string> given) {
   app.add_flag("--compare", flags.compare,
                "also other ways: greedy, the most accurate variants, one tier alone");
   app.add_flag("--prices", flags.prices, "instead: what each accuracy costs");
-  app.add_option("--simulate", flags.requests, "also so many requests, one after another, with their waiting")
-      ->check(CLI::Range(1, 10'000'000))
-      ->type_name("REQUESTS");
-  app.add_option("--variation", flags.variation,
-                 "of the times between simulated requests: 0 even, 1 independent, more in bursts")
+  app.add_option("--p99", flags.p99,
+                 "milliseconds within which 99 % of simulated requests are to be answered")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--simulate", flags.simulate, "also requests that wait for workers");
+  app.add_option("--requests", flags.requests.count, "that are simulated")
+      ->check(CLI::Range(100, 10'000'000))
+      ->capture_default_str();
+  app.add_option("--variation", flags.requests.variation,
+                 "of the times between requests: 0 even, 1 independent, more in bursts")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
-  app.add_option("--seed", flags.seed, "of the simulated times")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  app.add_option("--seed", flags.requests.seed, "of the times between requests")->capture_default_str();
   app.add_option("--seconds", flags.seconds, "to search, at most; then the best so far with its bound")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();

@@ -131,6 +131,10 @@ QueueReport simulate_queues(const std::vector<Flow>& flows, int servers,
   return Queues(flows, servers, arrivals).run();
 }
 
+double request_rate(const Workflow& workflow) {
+  return std::ranges::max(workflow.sources, {}, &Source::rate).rate;
+}
+
 PlacedFlow flow_of(const Workflow& workflow, const Placement& placement) {
   PlacedFlow result;
   const std::vector<double> rates = required_rates(workflow);
@@ -146,11 +150,11 @@ PlacedFlow flow_of(const Workflow& workflow, const Placement& placement) {
   }
   for (size_t o = 0; o < workflow.ops.size(); ++o) {
     QueuedOp& op = result.flow.emplace_back();
-    double comes = 0;
+    double comes = request_rate(workflow);
     for (const Op::Input& input : workflow.ops[o].inputs) {
-      const double rate = input.is_source ? workflow.sources[input.index].rate : rates[input.index];
-      comes = comes == 0 ? rate : std::min(comes, rate);
-      if (!input.is_source) op.inputs.push_back(input.index);
+      if (input.is_source) continue;
+      comes = std::min(comes, rates[input.index]);
+      op.inputs.push_back(input.index);
     }
     op.passes = rates[o] / comes;
     const size_t group = workflow.shared ? 0 : o;

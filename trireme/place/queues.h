@@ -44,6 +44,9 @@ struct QueueReport {
 QueueReport simulate_queues(const std::vector<Flow>& flows, int servers,
                             const std::vector<Arrival>& arrivals);
 
+// Requests come as the messages of the fastest source do; slower ones have a message for some of them.
+double request_rate(const Workflow& workflow);
+
 // A placement as a flow on servers of their own names. Messages take no time.
 struct PlacedFlow {
   Flow flow;

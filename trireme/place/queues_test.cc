@@ -46,6 +46,24 @@ TEST(Queues, SomeRequestsAreAnsweredEarly) {
               ElementsAre(1, 5, 1, 5));
 }
 
+// Of 100 messages a second a small model answers three quarters.
+TEST(Queues, APlacementTakesTheRatesThatItWasMadeFor) {
+  Workflow workflow;
+  workflow.tiers = {"here"};
+  workflow.workers = {{"box", 0, 1, 2}, {"gpu", 0, 1, 1}};
+  workflow.sources = {{"camera", 0, 100, 0}};
+  workflow.ops = {{"small", {{.is_source = true}}, {{"a", 0, {0.01, std::nullopt}, {{{}, 1}}}}},
+                  {"large", {{.index = 0, .ratio = 0.25}}, {{"a", 0, {std::nullopt, 0.02}, {{{0}, 1}}}}}};
+  const Placement placement{
+      .variants = {0, 0}, .shares = {{0, 0, 100}, {1, 1, 25}}, .traffic = {}, .rented = {{2, 0}, {0, 1}}};
+  const PlacedFlow placed = flow_of(workflow, placement);
+  EXPECT_THAT(placed.servers, ElementsAre("box/0", "box/1", "gpu"));
+  std::vector<Arrival> arrivals;
+  for (const double time : arrival_times(request_rate(workflow), 0, 4000, 1)) arrivals.push_back({time, 0});
+  EXPECT_THAT(simulate_queues({placed.flow}, 3, arrivals).busy,
+              ElementsAre(DoubleNear(0.5, 1e-3), DoubleNear(0.5, 1e-3), DoubleNear(0.5, 1e-3)));
+}
+
 // Two models on two GPUs, as in AlpaServe: each on one of them, or both as pipelines of two stages over both.
 struct TwoModels {
   std::vector<Flow> apart, together;

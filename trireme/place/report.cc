@@ -36,12 +36,6 @@ std::string variant_names(const Workflow& workflow, const Variants& variants) {
   return join(names, ", ");
 }
 
-double percentile(const std::vector<double>& sorted, double share) {
-  return sorted.empty() ? 0
-                        : sorted[std::min(sorted.size() - 1,
-                                          static_cast<size_t>(share * static_cast<double>(sorted.size())))];
-}
-
 }  // namespace
 
 std::string to_text(const Workflow& workflow, const BestPlacement& best) {
@@ -155,14 +149,13 @@ std::string to_text(const Workflow& workflow, const std::vector<AccuracyPrice>& 
 }
 
 std::string to_text(const PlacedFlow& placed, const QueueReport& report) {
-  std::vector<double> sorted = report.latency;
-  std::ranges::sort(sorted);
-  const double mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) / static_cast<double>(sorted.size());
-  std::string text = fmt::format("{} requests in {:.4g} s, {:.4g} a second\n", sorted.size(), report.seconds,
-                                 static_cast<double>(sorted.size()) / report.seconds);
+  const auto requests = static_cast<double>(report.latency.size());
+  const double mean = std::accumulate(report.latency.begin(), report.latency.end(), 0.0) / requests;
+  const auto milliseconds = [&](double share) { return 1e3 * latency_percentile(report, share); };
+  std::string text = fmt::format("{} requests in {:.4g} s, {:.4g} a second\n", requests, report.seconds,
+                                 requests / report.seconds);
   text += fmt::format("latency: mean {:.1f} ms, p50 {:.1f}, p90 {:.1f}, p99 {:.1f}, longest {:.1f}\n",
-                      1e3 * mean, 1e3 * percentile(sorted, 0.5), 1e3 * percentile(sorted, 0.9),
-                      1e3 * percentile(sorted, 0.99), 1e3 * sorted.back());
+                      1e3 * mean, milliseconds(0.5), milliseconds(0.9), milliseconds(0.99), milliseconds(1));
   std::vector<std::string> busy;
   for (size_t s = 0; s < placed.servers.size(); ++s)
     busy.push_back(fmt::format("{} {:.0f} %", placed.servers[s], 100 * report.busy[s]));

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "trireme/place/baselines.h"
-#include "trireme/place/queues.h"
+#include "trireme/place/latency_goal.h"
 
 namespace trireme::place {
 
