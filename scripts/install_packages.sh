@@ -6,7 +6,7 @@
 #   scripts/install_packages.sh --peers    also what benchmarks and golden values are compared with
 #   scripts/install_packages.sh --fuzz     also clang and libFuzzer
 #   scripts/install_packages.sh --docs     also what makes the documentation a site
-#   scripts/install_packages.sh --tests    also what only tests use: that, zsh, mypy, test cases of ONNX, and a browser where there is a package
+#   scripts/install_packages.sh --tests    also what only tests use: that, zsh, mypy, Slurm, test cases of ONNX, and a browser where there is a package
 set -euo pipefail
 
 packages=(
@@ -25,7 +25,7 @@ for argument in "$@"; do
   case "$argument" in
     --peers) packages+=(python3-torch libopenblas-dev) ;;
     --docs) packages+=("${site[@]}") ;;
-    --tests) packages+=(zsh mypy libonnx-testdata "${site[@]}") browser=(chromium chromium-driver python3-selenium fonts-dejavu-core) ;;
+    --tests) packages+=(zsh mypy libonnx-testdata slurmctld slurmd slurm-client munge "${site[@]}") browser=(chromium chromium-driver python3-selenium fonts-dejavu-core) ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
     *)
       echo "install_packages.sh: unknown argument '$argument'; known are --peers, --fuzz, --docs and --tests" >&2
