@@ -29,6 +29,7 @@ int simulate(std::span<const std::string> arguments);
 int profile(std::span<const std::string> arguments);
 int place(std::span<const std::string> arguments);
 int reproduce(std::span<const std::string> arguments);
+int chaos(std::span<const std::string> arguments);
 int doctor(std::span<const std::string> arguments);
 int dashboard(std::span<const std::string> arguments);
 int serve(std::span<const std::string> arguments);

@@ -40,6 +40,8 @@ constexpr Command kCommands[] = {
     {"profile", "measure this machine and write it as a cluster file", trireme::cli::profile},
     {"reproduce", "numbers of five lecture decks, beside what Trireme makes of them",
      trireme::cli::reproduce},
+    {"chaos", "fault drills on this machine: what becomes of a job when ranks, disks and links fail",
+     trireme::cli::chaos},
     {"dashboard", "a page with runs, while they train and after", trireme::cli::dashboard},
     {"top", "the same as a table in a terminal", trireme::cli::top},
     {"config", "write a file with all settings to begin with", trireme::cli::config},

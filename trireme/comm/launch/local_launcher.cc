@@ -118,7 +118,7 @@ double seconds_since_1970() {
 }
 
 // What others notice of a failure comes within this time of its cause, or there is none to come.
-constexpr std::chrono::seconds kEchoWaits{1};
+constexpr std::chrono::milliseconds kEchoWaits{500};
 
 class Ranks {
  public:

@@ -1,0 +1,125 @@
+// See report.h.
+#include "trireme/chaos/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace trireme::chaos {
+namespace {
+
+std::string place_of(const ChosenDrill& drill) {
+  return drill.hosts > 1 ? fmt::format("{}, {} hosts", drill.transport, drill.hosts) : drill.transport;
+}
+
+// "0.03 / 1", the slowest against what is promised.
+std::string against(const std::vector<double>& seconds, double limit) {
+  if (seconds.empty()) return "-";
+  const double slowest = std::ranges::max(seconds);
+  return limit > 0 ? fmt::format("{:.2f} / {:g}", slowest, limit) : fmt::format("{:.2f}", slowest);
+}
+
+// The value below which this share of them lies; `sorted` is not empty.
+double percentile(const std::vector<double>& sorted, double share) {
+  const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(sorted.size())));
+  return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
+}
+
+std::string promise_text(const Drill& drill) {
+  return drill.promise > 0 ? std::to_string(drill.promise) : "none";
+}
+
+std::string percentiles(std::string_view what, std::vector<double> seconds) {
+  if (seconds.empty()) return "";
+  std::ranges::sort(seconds);
+  return fmt::format("  {} p50 {:.2f} s, p95 {:.2f} s, p99 {:.2f} s, most {:.2f} s\n", what,
+                     percentile(seconds, 0.5), percentile(seconds, 0.95), percentile(seconds, 0.99),
+                     seconds.back());
+}
+
+}  // namespace
+
+std::string table_head() {
+  return fmt::format("{:<16} {:<12} {:<11} {:<13} {:>7}  {:<9} {:>14} {:>14}  {}\n", "drill", "fault",
+                     "phase", "transport", "promise", "expected", "detected / s", "recovered / s", "outcome");
+}
+
+std::string table_line(const Result& result) {
+  const Drill& drill = *result.drill.drill;
+  return fmt::format("{:<16} {:<12} {:<11} {:<13} {:>7}  {:<9} {:>14} {:>14}  {}\n", drill.name,
+                     name(drill.fault), name(drill.phase), place_of(result.drill), promise_text(drill),
+                     name(drill.expected), against(result.detections, drill.detection),
+                     against(result.recoveries, drill.recovery), result.kept() ? "kept" : "BROKEN");
+}
+
+std::string drill_line(const Drill& drill) {
+  std::string over = drill.over_shm ? "shm, tcp" : "tcp";
+  if (drill.over_hosts) over += ", 2 hosts";
+  return fmt::format("{:<16} {:<12} {:<11} {:<17} {:>7}  {}\n", drill.name, name(drill.fault),
+                     name(drill.phase), over, promise_text(drill), name(drill.expected));
+}
+
+std::string summary_of(std::span<const Result> results) {
+  std::string text;
+  std::set<std::string> seen;
+  for (const Result& first : results) {
+    const auto is_alike = [&](const Result& other) {
+      return other.drill.drill == first.drill.drill && place_of(other.drill) == place_of(first.drill);
+    };
+    const auto runs = std::ranges::count_if(results, is_alike);
+    const std::string name = fmt::format("{} over {}", first.drill.drill->name, place_of(first.drill));
+    if (runs < 2 || !seen.insert(name).second) continue;
+    std::vector<double> detections, recoveries;
+    int64_t kept = 0, steps_again = 0;
+    for (const Result& result : results) {
+      if (!is_alike(result)) continue;
+      kept += result.kept();
+      steps_again = std::max(steps_again, result.steps_again);
+      detections.insert(detections.end(), result.detections.begin(), result.detections.end());
+      recoveries.insert(recoveries.end(), result.recoveries.begin(), result.recoveries.end());
+    }
+    text += fmt::format("{}: kept in {} of {} drills{}\n", name, kept, runs,
+                        recoveries.empty() ? "" : fmt::format(", steps made again at most {}", steps_again));
+    text += percentiles("detected ", std::move(detections)) + percentiles("recovered", std::move(recoveries));
+  }
+  return text;
+}
+
+std::string command_of(const Result& result, const std::string& plan) {
+  return fmt::format("trireme chaos --only {} --transport {} --seed {}{}{}", result.drill.drill->name,
+                     result.drill.transport, result.seed,
+                     result.drill.hosts > 1 ? fmt::format(" --hosts {}", result.drill.hosts) : "",
+                     plan.empty() ? "" : fmt::format(" --plan '{}'", plan));
+}
+
+nlohmann::ordered_json json_of(std::span<const Result> results, const std::string& plan) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Result& result : results) {
+    const Drill& drill = *result.drill.drill;
+    nlohmann::ordered_json one = {{"drill", drill.name},
+                                  {"fault", name(drill.fault)},
+                                  {"phase", name(drill.phase)},
+                                  {"transport", result.drill.transport},
+                                  {"hosts", result.drill.hosts},
+                                  {"ranks", drill.ranks},
+                                  {"promise", drill.promise},
+                                  {"expected", name(drill.expected)},
+                                  {"kept", result.kept()},
+                                  {"detection_seconds", result.detections},
+                                  {"recovery_seconds", result.recoveries},
+                                  {"steps_again", result.steps_again},
+                                  {"seconds", result.seconds},
+                                  {"seed", result.seed},
+                                  {"command", command_of(result, plan)}};
+    if (drill.detection > 0) one["detection_limit_seconds"] = drill.detection;
+    if (drill.recovery > 0) one["recovery_limit_seconds"] = drill.recovery;
+    if (!result.kept()) one["broken"] = result.broken;
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+}  // namespace trireme::chaos

@@ -1,0 +1,27 @@
+// Results of drills for people, and as JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/chaos/result.h"
+
+namespace trireme::chaos {
+
+// Lines of a table: its head, one of its results, and what a list of all drills has.
+std::string table_head();
+std::string table_line(const Result& result);
+std::string drill_line(const Drill& drill);
+
+// For each drill and transport that was run more than once: medians, 95th and 99th percentiles. "" where
+// there is none.
+std::string summary_of(std::span<const Result> results);
+
+// The command that repeats one.
+std::string command_of(const Result& result, const std::string& plan);
+
+nlohmann::ordered_json json_of(std::span<const Result> results, const std::string& plan);
+
+}  // namespace trireme::chaos

@@ -1,0 +1,67 @@
+#include "trireme/chaos/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "trireme/chaos/runs.h"
+
+namespace trireme::chaos {
+namespace {
+
+using testing::HasSubstr;
+
+Result result_of(double detection, const std::string& broken = "") {
+  return {.drill = chosen({.only = {"elastic-kill"}, .transport = "tcp"}).front(),
+          .seed = 7,
+          .broken = broken,
+          .detections = {detection},
+          .recoveries = {2.5, 1.5},
+          .steps_again = 1};
+}
+
+TEST(ChaosReport, ALineHasTheSlowestAgainstItsLimit) {
+  const std::string line = table_line(result_of(0.25));
+  EXPECT_THAT(line, HasSubstr("0.25 / 1"));
+  EXPECT_THAT(line, HasSubstr("2.50 / 5"));
+  EXPECT_THAT(line, HasSubstr("kept"));
+  EXPECT_THAT(table_line(result_of(2, "too late")), HasSubstr("BROKEN"));
+}
+
+TEST(ChaosReport, TheCommandRepeatsADrill) {
+  EXPECT_EQ(command_of(result_of(1), ""), "trireme chaos --only elastic-kill --transport tcp --seed 7");
+  EXPECT_EQ(command_of(result_of(1), "zero1"),
+            "trireme chaos --only elastic-kill --transport tcp --seed 7 --plan 'zero1'");
+}
+
+TEST(ChaosReport, PercentilesAreOfAllRoundsOfADrill) {
+  std::vector<Result> results;
+  for (int i = 1; i <= 100; ++i) results.push_back(result_of(i / 100.0, i == 100 ? "late" : ""));
+  const std::string text = summary_of(results);
+  EXPECT_THAT(text, HasSubstr("elastic-kill over tcp: kept in 99 of 100 drills, steps made again at most 1"));
+  EXPECT_THAT(text, HasSubstr("detected  p50 0.50 s, p95 0.95 s, p99 0.99 s, most 1.00 s"));
+  EXPECT_EQ(summary_of(std::span(results).first(1)), "");
+}
+
+TEST(ChaosReport, JsonHasWhatWasMeasuredAndWhatWasPromised) {
+  const std::vector<Result> results = {result_of(0.5), result_of(3, "too late")};
+  const auto json = json_of(results, "");
+  EXPECT_EQ(json[0]["detection_seconds"], std::vector<double>{0.5});
+  EXPECT_EQ(json[0]["detection_limit_seconds"], 1.0);
+  EXPECT_EQ(json[0]["kept"], true);
+  EXPECT_FALSE(json[0].contains("broken"));
+  EXPECT_EQ(json[1]["broken"], "too late");
+}
+
+TEST(ChaosRuns, AreALeakWhereFilesOrMemoryGrow) {
+  Runs runs{.results = {}, .rounds = 2, .after_first_round = {10, 50 << 20}, .at_end = {10, 55 << 20}};
+  EXPECT_EQ(runs.leak(), "");
+  runs.at_end.descriptors = 11;
+  EXPECT_THAT(runs.leak(), HasSubstr("10 open files after the first round, 11 at the end"));
+  runs.at_end = {10, 90 << 20};
+  EXPECT_THAT(runs.leak(), HasSubstr("90.0 MiB at the end"));
+}
+
+}  // namespace
+}  // namespace trireme::chaos
