@@ -428,6 +428,27 @@ TEST(Search, LinksDecideHowBoundariesAreSent) {
   EXPECT_EQ(near.choice.boundaries, Plan::Boundaries::kWhole) << to_string(near.choice);
 }
 
+// 80 MB of gradients: with a link that takes a millisecond to begin, few large collectives are faster, and
+// with one that takes no time nothing is gained.
+TEST(Search, LatencyAsksForLargeBuckets) {
+  Config config = small_gpt();
+  config.model.hidden = 512;
+  const Subject subject = subject_of(config);
+  const auto best = [&](double alpha_seconds) {
+    Cluster cluster = cluster_of(4, 1e9, 1e12);
+    cluster.links[0].alpha_seconds = alpha_seconds;
+    return search(subject, cluster,
+                  {.wish = parse_wish("data=4,microbatches=1,sharing=zero1,recompute=none"), .seconds = 1e9});
+  };
+  const SearchResult late = best(1e-3);
+  ASSERT_TRUE(late.best().plan.bucket_kib);
+  EXPECT_GE(*late.best().plan.bucket_kib, 16384);
+  ASSERT_GE(late.fitting.size(), 2u);
+  EXPECT_LT(1.01 * late.best().report.step_seconds, late.fitting[1].report.step_seconds);
+  EXPECT_LE(late.least_seconds, late.best().report.step_seconds);
+  EXPECT_FALSE(best(0).best().plan.bucket_kib);
+}
+
 TEST(Report, ABudgetIsTimeTimesDevices) {
   const Subject subject = subject_of(small_gpt());
   const Cluster cluster = cluster_of(4, 1e9, 1e9);
