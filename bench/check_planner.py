@@ -108,7 +108,8 @@ def main():
         name = " ".join(f"{key.split('.')[1]}={value}" for key, value in settings.items())
         simulated = re.search(r"check of (\d+) random", text)
         if not simulated:
-            print(f"{seed}: {name}: {text.strip().splitlines()[-1]}", flush=True)
+            last = (text.strip() or f"ended with {result.returncode} and said nothing").splitlines()[-1]
+            print(f"{seed}: {name}: {last}", flush=True)
             continue
         checked += int(simulated.group(1))
         bounds = int(re.search(r"bounds +(\d+) broken", text).group(1))

@@ -69,6 +69,7 @@ class UpdateStager {
   void find_rounds() {
     rounds_.assign(graph_.values.size(), Rounds(count_, 0));
     stages_of_.resize(graph_.values.size());
+    tellers_.resize(graph_.values.size());
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const Value& value = graph_.values[v];
       if (value.kind != Value::Kind::kState) continue;
@@ -79,13 +80,17 @@ class UpdateStager {
         for (int s : of->second) rounds_[v][s] = 0;
       }
     }
+    for (size_t v = 0; v < graph_.values.size(); ++v) note_first(static_cast<ValueId>(v));
     for (const Node& node : graph_.nodes) {
       Rounds made(count_, 0);
       for (ValueId input : node.inputs) {
         const int told = is_number(input) && first_round(input) != kNever ? first_round(input) + 1 : kNever;
         for (int s = 0; s < count_; ++s) made[s] = std::max(made[s], std::min(rounds_[input][s], told));
       }
-      for (ValueId output : node.outputs) rounds_[output] = made;
+      for (ValueId output : node.outputs) {
+        rounds_[output] = made;
+        note_first(output);
+      }
     }
   }
 
@@ -93,10 +98,11 @@ class UpdateStager {
     const TensorType& type = graph_.values[value].type;
     return type.shape.elements() == 1 && type.dtype == DType::f32;
   }
-  int first_round(ValueId value) const { return std::ranges::min(rounds_[value]); }
+  int first_round(ValueId value) const { return rounds_[value][static_cast<size_t>(tellers_[value])]; }
   // The stage that tells the others a number.
-  int teller(ValueId value) const {
-    return static_cast<int>(std::ranges::min_element(rounds_[value]) - rounds_[value].begin());
+  int teller(ValueId value) const { return tellers_[value]; }
+  void note_first(ValueId value) {
+    tellers_[value] = static_cast<int>(std::ranges::min_element(rounds_[value]) - rounds_[value].begin());
   }
   // How many rounds there are.
   int rounds() const {
@@ -254,6 +260,7 @@ class UpdateStager {
   std::optional<GraphCopy> copy_;                   // of the stage under way
   std::vector<const std::vector<int>*> stages_of_;  // per value; of states alone
   std::vector<Rounds> rounds_;                      // per value
+  std::vector<int> tellers_;                        // per value: the first stage that can make it
   std::vector<std::vector<bool>> needs_;            // per stage: values
   std::set<ValueId> gathered_;                      // by all stages, whoever needs them
   std::set<StagedUpdate::Borrowed> borrowed_;

@@ -147,7 +147,7 @@ TEST(Search, FindsDataParallelismAndZero) {
   Config config = gpt();
   config.train.batch = 32;
   const Subject subject = plan_subject(config, Shape{128});
-  const SearchOptions options{.effort = 12, .seconds = 1e9};
+  const SearchOptions options{.wish = {{"pipe", "1"}}, .effort = 12, .seconds = 1e9};
   const Found roomy = search(subject, slow_cluster(4, 4e9, 1e9), options).best();
   EXPECT_EQ(roomy.choice.data, 4);
   EXPECT_EQ(roomy.choice.recompute, Recompute::Kind::kNone);

@@ -219,6 +219,8 @@ std::string to_string(const Choice& choice) {
   if (choice.tensor > 1) text += ", " + tensor_words(choice);
   text += fmt::format(", {} microbatch{} of {} rows a rank, recompute {}", choice.microbatches,
                       choice.microbatches == 1 ? "" : "es", choice.rows, name(choice.recompute));
+  if (choice.bucket_kib > 0)
+    text += ", buckets of " + format_bytes(static_cast<size_t>(choice.bucket_kib) << 10);
   if (choice.offload == Choice::Offload::kNothing) return text;
   return text + (choice.offload == Choice::Offload::kOptimizer ? ", the optimizer's states offloaded"
                                                                : ", all states offloaded");
@@ -243,6 +245,7 @@ Plan plan_of(const Choice& choice, const std::vector<std::string>& begins) {
     if (choice.boundaries == Plan::Boundaries::kParts) plan.boundaries = choice.boundaries;
   }
   if (choice.recompute != Recompute::Kind::kNone) plan.recompute = Recompute{choice.recompute};
+  if (choice.bucket_kib > 0) plan.bucket_kib = choice.bucket_kib;
   if (choice.offload != Choice::Offload::kNothing) {
     const bool all = choice.offload == Choice::Offload::kAllStates;
     plan.offload = Plan::Offload{.folder = "", .weights = all, .gradients = all};

@@ -24,6 +24,7 @@ struct Choice {
   int chunks = 1;        // of each stage
   Recompute::Kind recompute = Recompute::Kind::kNone;
   Plan::Boundaries boundaries = Plan::Boundaries::kWhole;
+  int64_t bucket_kib = 0;  // of the plan; 0: its default. The search tries others at its end
   // What rests in the host's memory; the search tries it where nothing fits without.
   enum class Offload { kNothing, kOptimizer, kAllStates } offload = Offload::kNothing;
 

@@ -129,7 +129,7 @@ IntraProblem larger_problem(uint32_t seed) {
 }
 
 TEST(IntraCbc, AgreesOnRandomGraphs) {
-  for (uint32_t seed = 0; seed < 60; ++seed) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     expect_like_cbc(larger_problem(seed));
   }

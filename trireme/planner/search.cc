@@ -27,6 +27,11 @@ constexpr double kEqualTimes = 0.01;
 constexpr double kLikelyToFit = 1, kUnlikelyToFit = 1.15;
 // Of each of the steps after the search proper: fewer microbatches, offload.
 constexpr int kTries = 4;
+// What shares a collective, beside a plan's default of 4 MiB.
+constexpr int64_t kSmallBucketKib = 1024, kLargeBucketKib = 16384, kLargestBucketKib = 65536;
+// Plans that take up to so many times as long as the best are tried with other buckets: collectives of ZeRO
+// on many ranks may be latency more than half of their time.
+constexpr double kBucketsGain = 2.5;
 
 // When a search has to end. Asked by its threads too.
 struct Limit {
@@ -107,6 +112,7 @@ class Search {
       if (result_.end == SearchResult::End::kProved) result_.end = SearchResult::End::kUnlikely;
     } else if (all_estimated_) {
       settle();
+      choose_buckets();
     }
     note_limits();
     if (context_->jobs.has_left_any()) result_.unfinished = context_;
@@ -400,6 +406,60 @@ class Search {
     }
     const auto chosen = fewest();
     std::rotate(result_.fitting.begin(), chosen, std::next(chosen));
+  }
+
+  // The search proper has default buckets. Of each way to share states the fastest plan is tried with larger
+  // ones, since those with the most collectives gain the most; only the best of all with smaller ones, which
+  // let sums begin earlier.
+  void choose_buckets() {
+    std::vector<Found> plans;
+    for (const Found& found : result_.fitting) {
+      const bool is_first = std::ranges::none_of(
+          plans, [&](const Found& other) { return other.choice.sharing == found.choice.sharing; });
+      if (is_first && found.choice.data > 1 && found.report.step_seconds < kBucketsGain * best_seconds())
+        plans.push_back(found);
+    }
+    std::vector<Found> faster;
+    const auto add = [&](const std::vector<Found>& some) {
+      faster.insert(faster.end(), some.begin(), some.end());
+    };
+    const Found best = result_.best();
+    for (const int64_t kib : {kLargeBucketKib, kLargestBucketKib})
+      add(plans = faster_with_buckets(plans, kib));
+    if (best.choice.data > 1 && faster.empty()) add(faster_with_buckets({best}, kSmallBucketKib));
+    const auto fastest =
+        std::ranges::min_element(faster, {}, [](const Found& found) { return found.report.step_seconds; });
+    if (fastest == faster.end() || !is_faster(*fastest, best)) return;
+    result_.fitting.insert(result_.fitting.begin(), *fastest);
+    result_.least_seconds = std::min(result_.least_seconds, best_seconds());
+  }
+  // By more than the model knows.
+  static bool is_faster(const Found& one, const Found& other) {
+    return one.report.step_seconds * (1 + kEqualTimes) < other.report.step_seconds;
+  }
+
+  // Plans with other buckets, of those that fit and are faster so.
+  std::vector<Found> faster_with_buckets(const std::vector<Found>& plans, int64_t kib) {
+    std::vector<Asked> asked;
+    for (const Found& found : plans) {
+      Choice choice = found.choice;
+      choice.bucket_kib = kib;
+      asked.push_back({choice, plan_of(choice, found.estimate.begins)});
+    }
+    std::vector<std::optional<Simulated>> done = simulate_all(asked);
+    std::vector<Found> faster;
+    for (size_t i = 0; i < plans.size(); ++i) {
+      if (!done[i]) continue;
+      ++result_.simulated;
+      if (!done[i]->report || !report_fits(*done[i]->report)) continue;
+      Found found{asked[i].choice, asked[i].plan, plans[i].estimate, std::move(*done[i]->report)};
+      if (is_faster(found, plans[i])) faster.push_back(std::move(found));
+    }
+    return faster;
+  }
+  static bool report_fits(const sim::SimReport& report) {
+    const sim::RankReport& fullest = report.fullest();
+    return static_cast<double>(fullest.memory.peak_bytes) <= fullest.device->memory_bytes;
   }
 
   bool can_offload(const Choice& choice) const {

@@ -17,10 +17,10 @@ namespace {
 
 using testing::HasSubstr;
 
-Config small_gpt() {
+Config small_gpt(int64_t layers = 6) {
   Config config;
   config.model.family = "gpt";
-  config.model.layers = 6;
+  config.model.layers = layers;
   config.model.heads = 4;
   config.model.hidden = 64;
   config.model.vocab = 128;
@@ -157,8 +157,8 @@ TEST(Search, EstimatesOfWeightsThatStagesShareAreNear) {
   Config config = small_gpt();
   config.model.vocab = 8192;
   hold_near(subject_of(config), cluster_of(4, 1e9, 1e8), [](const Choice& choice) {
-    return choice.pipe == 2 && choice.data == 2 && choice.chunks == 1 && choice.sharing != "zero3" &&
-           choice.recompute == Recompute::Kind::kNone;
+    return choice.pipe == 2 && choice.data == 2 && choice.rows == 2 && choice.chunks == 1 &&
+           choice.sharing != "zero3" && choice.recompute == Recompute::Kind::kNone;
   });
 }
 
@@ -167,8 +167,8 @@ TEST(Search, EstimatesOfBoundariesInPartsAreNear) {
   Config config = small_gpt();
   config.model.hidden = 256;
   hold_near(subject_of(config), two_hosts(1e11, 2e8), [](const Choice& choice) {
-    return choice.boundaries == Plan::Boundaries::kParts && choice.layouts.empty() && choice.chunks == 1 &&
-           choice.recompute == Recompute::Kind::kNone;
+    return choice.boundaries == Plan::Boundaries::kParts && choice.layouts.empty() && choice.rows == 2 &&
+           choice.chunks == 1 && choice.recompute == Recompute::Kind::kNone;
   });
 }
 
@@ -215,7 +215,8 @@ TEST(Search, EstimatesOfSharedRowsAreNear) {
 TEST(Search, SlowDevicesGetFewerLayers) {
   const Subject subject = subject_of(small_gpt());
   const Cluster cluster = mixed_cluster(1e9);
-  const Found best = quick_search(subject, cluster, parse_wish("pipe=2,schedule=1f1b")).best();
+  const Found best =
+      quick_search(subject, cluster, parse_wish("tensor=1,pipe=2,schedule=1f1b,recompute=none")).best();
   ASSERT_EQ(best.plan.stages.size(), 1u);
   const auto begin = std::ranges::find(subject.units, best.plan.stages[0]);
   const auto fast_units = begin - subject.units.begin(), slow_units = subject.units.end() - begin;
@@ -238,7 +239,7 @@ TEST(Search, TheSmallestDevicesDecideWhatFits) {
 }
 
 TEST(Search, FindsTheFastestThatFits) {
-  Config config = small_gpt();
+  Config config = small_gpt(/*layers=*/2);
   config.train.batch = 4;
   const Subject subject = subject_of(config);
   const Cluster cluster = cluster_of(2, 1e9, 2e9);
@@ -262,7 +263,7 @@ TEST(Search, TakesFewMicrobatchesWhereMoreGainNothing) {
   cluster.devices[0].launch_seconds = 0;
   cluster.devices[0].bandwidth = {{0, 1e14}};
   cluster.devices[0].products = {.m = {32, 256}, .n = {1}, .k = {1}, .efficiency = {0.9, 0.895}};
-  const SearchResult result = quick_search(subject_of(small_gpt()), cluster, {{"pipe", "1"}});
+  const SearchResult result = quick_search(subject_of(small_gpt()), cluster, parse_wish("tensor=1,pipe=1"));
   const Found& best = result.best();
   double fastest = best.report.step_seconds;
   for (const Found& found : result.fitting) fastest = std::min(fastest, found.report.step_seconds);
@@ -273,14 +274,15 @@ TEST(Search, TakesFewMicrobatchesWhereMoreGainNothing) {
 
 TEST(Search, MemoryDecides) {
   const Subject subject = subject_of(small_gpt());
-  const Found roomy = quick_search(subject, cluster_of(4, 1e9, 1e9)).best();
+  const Wish wish = parse_wish("tensor=1");
+  const Found roomy = quick_search(subject, cluster_of(4, 1e9, 1e9), wish).best();
   const double needed = static_cast<double>(roomy.report.fullest().memory.peak_bytes);
   // Less than it takes: another plan is found, which fits and is slower.
-  const Found tight = quick_search(subject, cluster_of(4, 0.7 * needed, 1e9)).best();
+  const Found tight = quick_search(subject, cluster_of(4, 0.7 * needed, 1e9), wish).best();
   EXPECT_LE(static_cast<double>(tight.report.fullest().memory.peak_bytes), 0.7 * needed);
   EXPECT_GT(tight.report.step_seconds, roomy.report.step_seconds);
   try {
-    quick_search(subject, cluster_of(4, 1e5, 1e9));
+    quick_search(subject, cluster_of(4, 1e5, 1e9), wish);
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("nothing fits"));
@@ -295,7 +297,8 @@ TEST(Search, StatesAreOffloadedWhereNothingFitsWithout) {
     Cluster cluster = cluster_of(2, memory, 2e9);
     cluster.devices[0].offload_bytes_per_second = offload_bytes_per_second;
     try {
-      return std::optional(search(subject, cluster, {.effort = 8, .seconds = 1e9}));
+      return std::optional(
+          search(subject, cluster, {.wish = parse_wish("tensor=1"), .effort = 8, .seconds = 1e9}));
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("nothing fits"));
       return std::optional<SearchResult>();
@@ -317,7 +320,7 @@ TEST(Search, StatesAreOffloadedWhereNothingFitsWithout) {
 TEST(Search, AWishIsHeldToOrRefused) {
   const Subject subject = subject_of(small_gpt());
   const Cluster cluster = cluster_of(4, 1e9, 1e9);
-  const SearchResult held = quick_search(subject, cluster, parse_wish("tensor=2,pipe=2"));
+  const SearchResult held = quick_search(subject, cluster, parse_wish("tensor=2,pipe=2,recompute=none"));
   for (const Found& found : held.fitting) EXPECT_EQ(to_string(found.plan.mesh), "pipe:2 tensor:2");
   EXPECT_THROW(quick_search(subject, cluster, parse_wish("tensor=3")), Error);
   EXPECT_THROW(parse_wish("tensr=2"), Error);
@@ -329,25 +332,46 @@ TEST(Search, StoppedBeforeItBeginsItSaysSo) {
   EXPECT_THROW(search(subject_of(small_gpt()), cluster_of(2, 1e9, 1e9), {.stop = &stop}), Interrupted);
 }
 
-// The plan depends on the effort alone: not on threads, which end in any order.
-TEST(Search, ThreadsFindTheSame) {
+// The answer depends on the effort alone: not on threads, which end in any order, and not on how long
+// Programs take to build on a busy machine.
+TEST(Search, ThreadsAndDelaysFindTheSame) {
   const Subject subject = subject_of(small_gpt());
   const Cluster cluster = cluster_of(4, 4e6, 1e8);
-  const SearchResult one = search(subject, cluster, {.effort = 12, .seconds = 1e9, .threads = 1});
-  const SearchResult five = search(subject, cluster, {.effort = 12, .seconds = 1e9, .threads = 5});
-  EXPECT_EQ(to_json(one.best().plan), to_json(five.best().plan));
-  EXPECT_EQ(one.fitting.size(), five.fitting.size());
-  EXPECT_EQ(one.simulated, five.simulated);
+  Subject delayed = subject;
+  std::atomic<int> asked{0};
+  delayed.programs = [&](const Plan& plan, const BatchShape& shape, Subject::Model model) {
+    if (model == Subject::Model::kWhole)
+      std::this_thread::sleep_for(std::chrono::milliseconds(asked++ * 7 % 20));
+    return subject.programs(plan, shape, model);
+  };
+  const SearchOptions options{
+      .wish = parse_wish("recompute=none"), .effort = 12, .seconds = 1e9, .threads = 1};
+  SearchOptions five = options;
+  five.threads = 5;
+  const SearchResult one = search(subject, cluster, options), other = search(delayed, cluster, five);
+  EXPECT_GE(asked, 4);
+  ASSERT_EQ(one.fitting.size(), other.fitting.size());
+  for (size_t i = 0; i < one.fitting.size(); ++i) {
+    EXPECT_EQ(to_json(one.fitting[i].plan), to_json(other.fitting[i].plan));
+    EXPECT_EQ(one.fitting[i].report.step_seconds, other.fitting[i].report.step_seconds);
+  }
+  EXPECT_EQ(one.end, other.end);
+  EXPECT_EQ(one.least_seconds, other.least_seconds);
+  EXPECT_EQ(one.too_large, other.too_large);
+  EXPECT_EQ(one.simulated, other.simulated);
 }
 
 // Ended in the middle: the plan is one that was simulated, and nothing is claimed of the others.
 TEST(Search, StoppedInTheMiddleItClaimsNothing) {
   std::atomic<bool> stop{false};
-  const SearchResult result =
-      search(subject_of(small_gpt()), cluster_of(4, 1e9, 1e9),
-             {.effort = 1000, .seconds = 1e9, .stop = &stop, .progress = [&](const SearchProgress& progress) {
-                if (progress.best_seconds > 0) stop = true;
-              }});
+  const SearchResult result = search(subject_of(small_gpt()), cluster_of(4, 1e9, 1e9),
+                                     {.wish = parse_wish("tensor=1"),
+                                      .effort = 1000,
+                                      .seconds = 1e9,
+                                      .stop = &stop,
+                                      .progress = [&](const SearchProgress& progress) {
+                                        if (progress.best_seconds > 0) stop = true;
+                                      }});
   EXPECT_EQ(result.end, SearchResult::End::kStopped);
   EXPECT_GE(result.simulated, 1);
   EXPECT_LT(result.simulated, 20);
@@ -367,9 +391,9 @@ TEST(Search, WhatIsDoneWhenItEndsCounts) {
     if (number == 3) stop = true;
     return programs(plan, shape, model);
   };
-  const SearchResult result =
-      search(subject, cluster_of(4, 1e9, 1e9),
-             {.wish = parse_wish("pipe=1"), .effort = 4, .seconds = 1e9, .threads = 2, .stop = &stop});
+  const SearchResult result = search(
+      subject, cluster_of(4, 1e9, 1e9),
+      {.wish = parse_wish("tensor=1,pipe=1"), .effort = 4, .seconds = 1e9, .threads = 2, .stop = &stop});
   EXPECT_EQ(result.end, SearchResult::End::kStopped);
   EXPECT_GE(result.simulated, 2);
 }
@@ -378,9 +402,10 @@ TEST(Search, SlowLinksKeepDataParallelismApart) {
   // Messages of a pipeline are small beside gradients of a whole model.
   Config config = small_gpt();
   config.train.batch = 64;
-  const Found slow = quick_search(subject_of(config), cluster_of(4, 1e9, 5e6)).best();
+  const Wish wish = parse_wish("tensor=1,recompute=none");
+  const Found slow = quick_search(subject_of(config), cluster_of(4, 1e9, 5e6), wish).best();
   EXPECT_GT(slow.choice.pipe, 1);
-  const Found fast = quick_search(subject_of(config), cluster_of(4, 1e9, 1e12)).best();
+  const Found fast = quick_search(subject_of(config), cluster_of(4, 1e9, 1e12), wish).best();
   EXPECT_EQ(fast.choice.pipe, 1);
   EXPECT_EQ(fast.choice.data, 4);
 }
@@ -392,7 +417,7 @@ TEST(Search, LinksDecideHowBoundariesAreSent) {
   config.model.hidden = 256;
   const Subject subject = subject_of(config);
   const auto best = [&](double inside, double between) {
-    const Wish wish = parse_wish("tensor=2,pipe=2,tensor_preset=megatron");
+    const Wish wish = parse_wish("tensor=2,pipe=2,tensor_preset=megatron,recompute=none");
     return quick_search(subject, two_hosts(inside, between), wish).best();
   };
   const Found apart = best(1e11, 5e7);
@@ -403,10 +428,31 @@ TEST(Search, LinksDecideHowBoundariesAreSent) {
   EXPECT_EQ(near.choice.boundaries, Plan::Boundaries::kWhole) << to_string(near.choice);
 }
 
+// 80 MB of gradients: with a link that takes a millisecond to begin, few large collectives are faster, and
+// with one that takes no time nothing is gained.
+TEST(Search, LatencyAsksForLargeBuckets) {
+  Config config = small_gpt();
+  config.model.hidden = 512;
+  const Subject subject = subject_of(config);
+  const auto best = [&](double alpha_seconds) {
+    Cluster cluster = cluster_of(4, 1e9, 1e12);
+    cluster.links[0].alpha_seconds = alpha_seconds;
+    return search(subject, cluster,
+                  {.wish = parse_wish("data=4,microbatches=1,sharing=zero1,recompute=none"), .seconds = 1e9});
+  };
+  const SearchResult late = best(1e-3);
+  ASSERT_TRUE(late.best().plan.bucket_kib);
+  EXPECT_GE(*late.best().plan.bucket_kib, 16384);
+  ASSERT_GE(late.fitting.size(), 2u);
+  EXPECT_LT(1.01 * late.best().report.step_seconds, late.fitting[1].report.step_seconds);
+  EXPECT_LE(late.least_seconds, late.best().report.step_seconds);
+  EXPECT_FALSE(best(0).best().plan.bucket_kib);
+}
+
 TEST(Report, ABudgetIsTimeTimesDevices) {
   const Subject subject = subject_of(small_gpt());
   const Cluster cluster = cluster_of(4, 1e9, 1e9);
-  const Found found = quick_search(subject, cluster).best();
+  const Found found = quick_search(subject, cluster, parse_wish("data=4,microbatches=1")).best();
   const double tokens = 3.6e9;
   const Budget budget = budget_of(found, subject, cluster, tokens);
   const double hours = tokens / (16 * 32) * found.report.step_seconds / 3600;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -278,16 +279,32 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
 }
 
 bool UnitCosts::measure(const std::vector<Split>& splits, Jobs& jobs) {
-  const auto fresh = std::make_shared<std::vector<Split>>();  // a job may outlast this call
+  // Those that differ in what is made again, or in the phase of weights, have most of the work in common
+  // (Subject::programs): one thread does them.
+  const auto groups = std::make_shared<std::vector<std::vector<Split>>>();  // a job may outlast this call
+  std::map<std::tuple<int, std::string, LayoutTexts, int64_t>, size_t> numbers;
   for (const Split& split : splits) {
-    if (!known_.contains(split)) fresh->push_back(split);
+    if (known_.contains(split)) continue;
+    const auto [number, is_new] =
+        numbers.try_emplace({split.tensor, split.preset, split.layouts, split.rows}, groups->size());
+    if (is_new) groups->emplace_back();
+    (*groups)[number->second].push_back(split);
   }
-  std::vector<std::optional<Table>> tables =
-      jobs.run<Table>(fresh->size(), [this, fresh](size_t i) { return measured((*fresh)[i]); });
+  using Tables = std::vector<Table>;
+  std::vector<std::optional<Tables>> tables =
+      jobs.run<Tables>(groups->size(), [this, groups, &jobs](size_t g) {
+        Tables result;
+        for (const Split& split : (*groups)[g]) {
+          if (jobs.is_over()) break;
+          result.push_back(measured(split));
+        }
+        return result;
+      });
   if (jobs.is_over()) return false;  // and what was refused may have been refused for that
-  for (size_t i = 0; i < tables.size(); ++i) {
-    if (!tables[i]) return false;
-    known_.emplace((*fresh)[i], std::move(*tables[i]));
+  for (size_t g = 0; g < groups->size(); ++g) {
+    const std::vector<Split>& group = (*groups)[g];
+    if (!tables[g] || tables[g]->size() < group.size()) return false;
+    for (size_t i = 0; i < group.size(); ++i) known_.emplace(group[i], std::move((*tables[g])[i]));
   }
   return true;
 }

@@ -85,76 +85,130 @@ Graph optimized(const Graph& graph) {
   return prune(fuse(graph, ops()));
 }
 
-ProgramBuilder::ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan, int64_t microbatches,
-                               const Cut& cut)
-    : whole_(std::move(whole)),
-      plan_(plan),
-      stage_plan_(plan.of_one_stage()),
-      cut_(cut),
-      record_(record_of(plan.agreement)),
-      agrees_(record_.steps && (plan.agreement.servers() || replicas_of(stage_plan_.mesh) > 1)) {
-  if (plan_.pipeline_stages() > 1)
-    pipeline_ = pipeline_of(plan_, microbatches);
-  else if (plan_.cuts_model())
-    pipeline_ = one_stage(cut.chunks, microbatches);
-  const bool own = std::ranges::any_of(whole_, is_own);
-  Features features = features_of(plan_);
-  if (own) features.insert(Feature::kShards);
-  if (others_share_batch(plan_)) features.insert(Feature::kSharedBatch);
-  check_combinations(features);
-  if (!own) check_plan(stage_plan_, whole_);
-  // A pipeline's stages reduce gradients in the update, after all backward parts.
-  // Methods of exchange compress them once a step, there too. Where there is an axis replica, that is for
-  // sums over it alone (passes/pins.h).
-  const bool exchanges = stage_plan_.mesh.ranks() > 1 && !plan_.agreement.is_dense();
-  if (exchanges && pipeline_) stages_ = stages_of_parameters(whole_.front().graph, cut_, *pipeline_);
-  const std::vector<int64_t> early_steps = early_ends(exchange_choices(plan_.agreement));
-  const Microbatches several =
-      microbatches > 1 || pipeline_ || (exchanges && replica_axis(stage_plan_.mesh) == kDataAxis)
-          ? Microbatches::kSeveral
-          : Microbatches::kOne;
-  for (const StepSegment& segment : whole_) {
-    std::optional<Common>& common = common_.emplace_back();
-    const bool whole_on_server =
-        record_.states == AgreementRecord::States::kServed && segment.kind != SegmentKind::kForwardBackward;
-    if (stage_plan_.mesh.ranks() == 1 || is_own(segment) || whole_on_server) {
-      again_.push_back(to_make_again(plan_, segment, segment.graph));
-      continue;
-    }
-    const Mesh& mesh = stage_plan_.mesh;
-    Pins pins = pins_of(stage_plan_, segment.graph, segment.kind, several);
-    // All microbatches of a step are spread alike: the next ones only add to what the first one left.
-    std::optional<Alike> first;
-    if (segment.kind == SegmentKind::kForwardBackward && common_.front())
-      first.emplace(Alike{common_.front()->graph, common_.front()->spread});
-    const Alike* alike = first ? &*first : nullptr;
-    Graph graph = expand(segment.graph, mesh, pins, ops(), alike);
-    Spread spread = trireme::spread(graph, mesh, pins, alike);
-    Graph leader = of_rank(segment, partition(graph, mesh, pins, spread, /*rank=*/0, ops()));
-    again_.push_back(to_make_again(plan_, segment, leader));
-    leader = recompute(leader, again_.back());
-    std::map<int64_t, Graph> early;
-    if (exchanges && segment.kind == SegmentKind::kUpdate) {
-      for (const int64_t until : early_steps)
-        early[until] =
-            optimized(exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops(), stages_, nullptr, until));
-      if (!record_.steps) leader = exchange(leader, graph, stage_plan_, pins, /*rank=*/0, ops(), stages_);
-    }
-    if (agrees_ && segment.kind == SegmentKind::kForwardBackward) check_alone(leader, replica_axis(mesh));
-    common =
-        Common{std::move(graph), std::move(pins), std::move(spread), std::move(leader), std::move(early)};
-    if (pipeline_) continue;  // it is cut first
-    Graph& leads = common->leader;
-    if (agrees_ && segment.kind == SegmentKind::kUpdate) leads = *agreed_steps(leads, /*rank=*/0).update;
-    if (!plan_.offload || segment.kind != SegmentKind::kUpdate)
-      leads = in_order(optimized(leads), segment.kind);
-  }
+namespace {
+
+bool goes_alone(const Plan& stage_plan, const StepSegment& segment) {
+  const bool served = record_of(stage_plan.agreement).states == AgreementRecord::States::kServed;
+  return stage_plan.mesh.ranks() == 1 || is_own(segment) ||
+         (served && segment.kind != SegmentKind::kForwardBackward);
+}
+
+// Whether replicas go on by themselves, or servers are between them.
+bool agrees_between_steps(const Plan& stage_plan) {
+  return record_of(stage_plan.agreement).steps &&
+         (stage_plan.agreement.servers() || replicas_of(stage_plan.mesh) > 1);
+}
+
+bool exchanges(const Plan& stage_plan) {
+  return stage_plan.mesh.ranks() > 1 && !stage_plan.agreement.is_dense();
 }
 
 // Where ranks go on by themselves, each keeps the running statistics that it has made.
-Graph ProgramBuilder::of_rank(const StepSegment& segment, Graph local) const {
-  if (!agrees_ || segment.kind != SegmentKind::kForwardBackward) return local;
-  return without_sums(local, replica_axis(stage_plan_.mesh), LeftOut::kSumsOfBuffers, ops());
+Graph of_rank(const Plan& stage_plan, const StepSegment& segment, Graph local) {
+  if (!agrees_between_steps(stage_plan) || segment.kind != SegmentKind::kForwardBackward) return local;
+  return without_sums(local, replica_axis(stage_plan.mesh), LeftOut::kSumsOfBuffers, ops());
+}
+
+void check_features(const Plan& plan, const std::vector<StepSegment>& whole) {
+  Features features = features_of(plan);
+  if (std::ranges::any_of(whole, is_own)) features.insert(Feature::kShards);
+  if (others_share_batch(plan)) features.insert(Feature::kSharedBatch);
+  check_combinations(features);
+}
+
+bool is_asynchronous(const Plan& plan, int64_t microbatches) {
+  return plan.pipeline_stages() > 1 && is_asynchronous(pipeline_of(plan, microbatches));
+}
+
+// A plan with nothing of what a step is spread without; empty where steps are made for the plan alone.
+std::string spread_by(Plan plan, int64_t microbatches) {
+  if (plan.offload || !plan.agreement.is_dense() || is_asynchronous(plan, microbatches)) return "";
+  plan.recompute.reset();
+  plan.schedule.reset();
+  plan.boundaries.reset();
+  plan.bucket_kib.reset();
+  return to_json(plan);
+}
+
+}  // namespace
+
+SpreadStep::SpreadStep(std::vector<StepSegment> whole_in, const Plan& plan, int64_t microbatches, Cut cut_in)
+    : whole(std::move(whole_in)),
+      cut(std::move(cut_in)),
+      microbatches_(microbatches),
+      by_(spread_by(plan, microbatches)) {
+  check_features(plan, whole);
+  const Plan stage_plan = plan.of_one_stage();
+  if (std::ranges::none_of(whole, is_own)) check_plan(stage_plan, whole);
+  // A pipeline's stages reduce gradients in the update, after all backward parts.
+  // Methods of exchange compress them once a step, there too. Where there is an axis replica, that is for
+  // sums over it alone (passes/pins.h).
+  const Mesh& mesh = stage_plan.mesh;
+  const Microbatches several =
+      microbatches > 1 || plan.cuts_model() || (exchanges(stage_plan) && replica_axis(mesh) == kDataAxis)
+          ? Microbatches::kSeveral
+          : Microbatches::kOne;
+  for (const StepSegment& segment : whole) {
+    std::optional<Segment>& spread_one = segments.emplace_back();
+    if (goes_alone(stage_plan, segment)) continue;
+    Pins pins = pins_of(stage_plan, segment.graph, segment.kind, several);
+    // All microbatches of a step are spread alike: the next ones only add to what the first one left.
+    std::optional<Alike> first;
+    if (segment.kind == SegmentKind::kForwardBackward && segments.front())
+      first.emplace(Alike{segments.front()->graph, segments.front()->spread});
+    const Alike* alike = first ? &*first : nullptr;
+    Graph graph = expand(segment.graph, mesh, pins, ops(), alike);
+    Spread spread = trireme::spread(graph, mesh, pins, alike);
+    NamedLayouts layouts;
+    Graph leader =
+        of_rank(stage_plan, segment, partition(graph, mesh, pins, spread, /*rank=*/0, ops(), &layouts));
+    if (agrees_between_steps(stage_plan) && segment.kind == SegmentKind::kForwardBackward)
+      check_alone(leader, replica_axis(mesh));
+    spread_one =
+        Segment{std::move(graph), std::move(pins), std::move(spread), std::move(leader), std::move(layouts)};
+  }
+}
+
+bool SpreadStep::serves(const Plan& plan, int64_t microbatches) const {
+  if (by_.empty() || microbatches != microbatches_ || spread_by(plan, microbatches) != by_) return false;
+  return plan.pipeline_stages() == 1 || pipeline_of(plan, microbatches).chunks == cut.chunks;
+}
+
+ProgramBuilder::ProgramBuilder(std::shared_ptr<const SpreadStep> step, const Plan& plan, int64_t microbatches)
+    : spread_(std::move(step)),
+      whole_(spread_->whole),
+      plan_(plan),
+      stage_plan_(plan.of_one_stage()),
+      record_(record_of(plan.agreement)),
+      agrees_(agrees_between_steps(stage_plan_)) {
+  check_features(plan_, whole_);
+  if (plan_.pipeline_stages() > 1)
+    pipeline_ = pipeline_of(plan_, microbatches);
+  else if (plan_.cuts_model())
+    pipeline_ = one_stage(spread_->cut.chunks, microbatches);
+  const bool compresses = exchanges(stage_plan_);
+  if (compresses && pipeline_) stages_ = stages_of_parameters(whole_.front().graph, spread_->cut, *pipeline_);
+  const std::vector<int64_t> early_steps = early_ends(exchange_choices(plan_.agreement));
+  for (size_t s = 0; s < whole_.size(); ++s) {
+    const StepSegment& segment = whole_[s];
+    const std::optional<SpreadStep::Segment>& of_all = spread_->segments[s];
+    Common& common = common_.emplace_back();
+    again_.push_back(to_make_again(plan_, segment, of_all ? of_all->leader : segment.graph));
+    if (!of_all || (pipeline_ && !compresses)) continue;  // of a pipeline it is cut first
+    Graph leader = recompute(of_all->leader, again_.back());
+    if (compresses && segment.kind == SegmentKind::kUpdate) {
+      for (const int64_t until : early_steps)
+        common.early[until] = optimized(exchange(leader, of_all->graph, stage_plan_, of_all->pins, /*rank=*/0,
+                                                 ops(), stages_, nullptr, until));
+      if (!record_.steps && !pipeline_)
+        leader = exchange(leader, of_all->graph, stage_plan_, of_all->pins, /*rank=*/0, ops(), stages_);
+    }
+    if (pipeline_) continue;
+    if (agrees_ && segment.kind == SegmentKind::kUpdate) leader = *agreed_steps(leader, /*rank=*/0).update;
+    common.leader = plan_.offload && segment.kind == SegmentKind::kUpdate
+                        ? std::move(leader)
+                        : in_order(optimized(leader), segment.kind);
+  }
 }
 
 // Of one rank of a stage; of a pipeline, not yet cut.
@@ -163,7 +217,7 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
   for (size_t s = 0; s < whole_.size(); ++s) {
     const StepSegment& segment = whole_[s];
     NamedLayouts& layouts = result.layouts.emplace_back();
-    if (!common_[s]) {
+    if (!spread_->segments[s]) {
       result.segments.emplace_back(recompute(segment.graph, again_[s]), segment.kind, segment.rows);
       for (const Value& value : segment.graph.values) {
         if (pipeline_ && value.kind == Value::Kind::kState)
@@ -171,15 +225,21 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
       }
       continue;
     }
-    const auto& [graph, pins, spread, leader, early] = *common_[s];
+    const auto& [graph, pins, spread, leader, leader_layouts] = *spread_->segments[s];
     const Mesh& mesh = stage_plan_.mesh;
-    const Graph local = of_rank(segment, partition(graph, mesh, pins, spread, in_stage, ops(), &layouts));
-    result.segments.emplace_back(recompute(local, again_[s]), segment.kind, segment.rows);
+    if (in_stage == 0) {
+      layouts = leader_layouts;
+      result.segments.emplace_back(recompute(leader, again_[s]), segment.kind, segment.rows);
+    } else {
+      const Graph local =
+          of_rank(stage_plan_, segment, partition(graph, mesh, pins, spread, in_stage, ops(), &layouts));
+      result.segments.emplace_back(recompute(local, again_[s]), segment.kind, segment.rows);
+    }
     if (segment.kind == SegmentKind::kUpdate) {
       Graph& update = result.segments.back().graph;
       if (!record_.steps) {
         KeptStates kept;
-        add_early_updates(result, update, *common_[s], in_stage, kept);
+        add_early_updates(result, update, s, in_stage, kept);
         update = exchange(update, graph, stage_plan_, pins, in_stage, ops(), stages_, &kept);
         for (const auto& [name, state] : kept)
           result.states[name] = state_part(state.whole, state.layout, mesh, in_stage);
@@ -208,12 +268,12 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
   const std::vector<NamedLayouts> layouts = std::exchange(result.layouts, {});
   for (size_t s = 0; s < whole_.size(); ++s) {
     if (plan_.offload && local[s].kind == SegmentKind::kUpdate) {
-      add_update(result, local[s], common_[s] ? common_[s]->leader : local[s].graph, layouts[s], {});
+      add_update(result, local[s], spread_->segments[s] ? common_[s].leader : local[s].graph, layouts[s], {});
       continue;
     }
     StepSegment& segment = result.segments.emplace_back(local[s]);
     segment.graph = in_order(optimized(segment.graph), segment.kind);
-    if (common_[s]) segment.graph = bucketed(segment.graph, common_[s]->leader);
+    if (spread_->segments[s]) segment.graph = bucketed(segment.graph, common_[s].leader);
     result.layouts.push_back(layouts[s]);
   }
   if (half == StepHalf::kGradients) keep_gradients_alone(result, rank);
@@ -227,11 +287,12 @@ Graph ProgramBuilder::bucketed(const Graph& graph, const Graph& leader) const {
 }
 
 // Each with a list that takes the place of the step's until then.
-void ProgramBuilder::add_early_updates(RankPart& part, const Graph& update, const Common& common, int rank,
+void ProgramBuilder::add_early_updates(RankPart& part, const Graph& update, size_t segment, int rank,
                                        KeptStates& kept) const {
-  for (const auto& [until, leader] : common.early) {
+  const SpreadStep::Segment& of_all = *spread_->segments[segment];
+  for (const auto& [until, leader] : common_[segment].early) {
     const Graph early = optimized(
-        exchange(update, common.graph, stage_plan_, common.pins, rank, ops(), stages_, &kept, until));
+        exchange(update, of_all.graph, stage_plan_, of_all.pins, rank, ops(), stages_, &kept, until));
     ActionList& list = part.lists.emplace_back();
     list.name = fmt::format("step_until_{}", until);
     list.when = When::until(until);
@@ -243,15 +304,15 @@ void ProgramBuilder::add_early_updates(RankPart& part, const Graph& update, cons
   }
 }
 
-// How the states of the update lie at rest. The constructor asks before it has come to all segments.
+// How the states of the update lie at rest.
 KeptStates ProgramBuilder::lying() const {
   KeptStates result;
-  for (size_t s = 0; s < common_.size(); ++s) {
-    if (!common_[s] || whole_[s].kind != SegmentKind::kUpdate) continue;
-    for (const Value& value : common_[s]->graph.values) {
+  for (size_t s = 0; s < whole_.size(); ++s) {
+    if (!spread_->segments[s] || whole_[s].kind != SegmentKind::kUpdate) continue;
+    const auto& [graph, pins, spread, leader, layouts] = *spread_->segments[s];
+    for (const Value& value : graph.values) {
       if (value.kind == Value::Kind::kState)
-        result[value.name] = {value.type.shape, state_layout(common_[s]->pins, value, stage_plan_.mesh).rest,
-                              value.name};
+        result[value.name] = {value.type.shape, state_layout(pins, value, stage_plan_.mesh).rest, value.name};
     }
   }
   return result;

@@ -23,11 +23,41 @@ namespace trireme {
 // What every graph goes through before it becomes part of a program: fused, and without what nobody needs.
 Graph optimized(const Graph& graph);
 
-class ProgramBuilder {
+// The segments of a step, and how they are spread over the ranks of a stage. Plans that differ in what is
+// made again, in the schedule and in how messages and buckets travel have it in common. Never changes, so
+// several builders may share it.
+class SpreadStep {
  public:
   // `microbatches` of a step. `cut` is where a plan with an axis pipe cuts the model. Throws Error when the
   // plan can not work for these segments (passes/plan_check.h).
-  ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan, int64_t microbatches, const Cut& cut = {});
+  SpreadStep(std::vector<StepSegment> whole, const Plan& plan, int64_t microbatches, Cut cut);
+
+  // Whether a step of so many microbatches under another plan is spread as this one is, with the same cut.
+  bool serves(const Plan& plan, int64_t microbatches) const;
+
+  struct Segment {
+    Graph graph;  // expanded
+    Pins pins;
+    Spread spread;
+    Graph leader;  // rank 0's part, by which all decide what is one bucket
+    NamedLayouts leader_layouts;
+  };
+  std::vector<StepSegment> whole;
+  std::vector<std::optional<Segment>> segments;  // of `whole`; none where each rank has it whole
+  Cut cut;
+
+ private:
+  int64_t microbatches_;
+  std::string by_;  // what of the plan decides how it is spread; empty where no other plan is served
+};
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(std::vector<StepSegment> whole, const Plan& plan, int64_t microbatches, const Cut& cut = {})
+      : ProgramBuilder(std::make_shared<const SpreadStep>(std::move(whole), plan, microbatches, cut), plan,
+                       microbatches) {}
+  // `step` serves the plan. Throws Error when the plan can not work.
+  ProgramBuilder(std::shared_ptr<const SpreadStep> step, const Plan& plan, int64_t microbatches);
 
   // One rank's segments, fused, and with collectives taken apart in time; what it has of each state; how
   // values lie, by segment; and what it does in a step and in an evaluation.
@@ -54,26 +84,22 @@ class ProgramBuilder {
   }
 
  private:
-  // A segment that is spread over the ranks, as far as all ranks agree.
+  // What all ranks agree on of a segment that is spread over them.
   struct Common {
-    Graph graph;  // expanded
-    Pins pins;
-    Spread spread;
-    Graph leader;  // rank 0's part, by which all decide what is one bucket; fused unless it is cut first
+    Graph leader = {};                    // of SpreadStep, fused; none of a pipeline, where it is cut first
     std::map<int64_t, Graph> early = {};  // of an update: those of early steps, of rank 0, by their last step
   };
 
   Graph bucketed(const Graph& graph, const Graph& leader) const;  // passes/bucket.h, as the plan has them
   ActionList with_rows(ActionList list, SegmentKind kind, int64_t microbatches, int rank) const;
   struct InStages;  // the segments of one rank of a stage, cut into those of all stages
-  Graph of_rank(const StepSegment& segment, Graph local) const;
   RankPart before_cut(int in_stage, const Schedule& schedule) const;
   const InStages& in_stages(int in_stage) const;
   RankPart stage_part(int rank) const;
   // In parts, whose optimizer's states rest in files; neither it nor the leader's is fused yet.
   void add_update(RankPart& part, const StepSegment& update, const Graph& leader, const NamedLayouts& layouts,
                   const ChunksInFiles& chunks) const;
-  void add_early_updates(RankPart& part, const Graph& update, const Common& common, int rank,
+  void add_early_updates(RankPart& part, const Graph& update, size_t segment, int rank,
                          KeptStates& kept) const;
   // Of a rank of the job, whose own update this is, and that of its stage.
   AgreedSteps agreed_steps(const Graph& update, int rank, const StateStages& stages = {}) const;
@@ -85,16 +111,16 @@ class ProgramBuilder {
   void note_remote_states(RankPart& part) const;
   void keep_gradients_alone(RankPart& part, int rank) const;
 
-  std::vector<StepSegment> whole_;
+  std::shared_ptr<const SpreadStep> spread_;
+  const std::vector<StepSegment>& whole_;  // of it
   Plan plan_;
-  Plan stage_plan_;  // of the ranks of one stage; the same plan where there is no pipeline
-  Cut cut_;
+  Plan stage_plan_;                   // of the ranks of one stage; the same plan where there is no pipeline
   std::optional<Pipeline> pipeline_;  // of one stage where offload alone cuts the model
   const AgreementRecord& record_;
-  bool agrees_;         // between steps, by the record's: there are several replicas, or servers
-  StateStages stages_;  // of parameters, where methods of exchange must not mix stages
-  std::vector<std::optional<Common>> common_;  // per segment; none where each rank has it whole
-  std::vector<std::vector<bool>> again_;       // per segment, of a rank's graph: the values to make again
+  bool agrees_;                 // between steps, by the record's: there are several replicas, or servers
+  StateStages stages_;          // of parameters, where methods of exchange must not mix stages
+  std::vector<Common> common_;  // per segment
+  std::vector<std::vector<bool>> again_;  // per segment, of a rank's graph: the values to make again
   // Of a pipeline: of the ranks that lead their stages, and of the others that were asked for last.
   mutable std::shared_ptr<const InStages> leading_, latest_;
 };

@@ -15,11 +15,26 @@
 namespace trireme {
 namespace {
 
-// Another state lies as one does, in all segments.
-void note_layouts_like(const std::string& one, const std::string& other, std::vector<NamedLayouts>& layouts) {
-  for (NamedLayouts& of_segment : layouts) {
-    if (const auto known = of_segment.find(one); known != of_segment.end()) of_segment[other] = known->second;
+// Of a whole segment's layouts, those of the values of a piece: a pipeline of many stages would else copy all
+// of them for each.
+NamedLayouts layouts_of(const Graph& piece, const NamedLayouts& whole) {
+  NamedLayouts result;
+  for (const Value& value : piece.values) {
+    if (const auto known = whole.find(value.name); known != whole.end()) result.insert(*known);
   }
+  return result;
+}
+
+// States that outlive a step, each once.
+std::vector<const Value*> lasting_states(const std::vector<StepSegment>& segments) {
+  std::set<std::string_view> seen;
+  std::vector<const Value*> result;
+  for (const StepSegment& segment : segments) {
+    for (const Value& value : segment.graph.values) {
+      if (is_lasting(value.role) && seen.insert(value.name).second) result.push_back(&value);
+    }
+  }
+  return result;
 }
 
 // Shifts name ranks, which before the cut are those of one stage.
@@ -41,12 +56,14 @@ struct ProgramBuilder::InStages {
   int in_stage;
   RankPart whole;
   Stages stages;
+  std::vector<const Value*> lasting;
 
-  InStages(int number, RankPart part, const Pipeline& pipeline, const Cut& cut, const Plan& plan)
+  InStages(int number, RankPart part, const Pipeline& pipeline, const SpreadStep& step, const Plan& plan)
       : in_stage(number),
         whole(pruned(std::move(part))),
-        stages(whole.segments, pipeline, cut,
-               {plan.mesh, number, whole.layouts, plan.boundaries.value_or(Plan::Boundaries::kWhole)}) {}
+        stages(whole.segments, pipeline, step.cut,
+               {plan.mesh, number, whole.layouts, plan.boundaries.value_or(Plan::Boundaries::kWhole)}),
+        lasting(lasting_states(step.whole)) {}
 
   // What nobody needs would be sent.
   static RankPart pruned(RankPart part) {
@@ -58,8 +75,8 @@ struct ProgramBuilder::InStages {
 const ProgramBuilder::InStages& ProgramBuilder::in_stages(int in_stage) const {
   std::shared_ptr<const InStages>& kept = in_stage == 0 ? leading_ : latest_;
   if (!kept || kept->in_stage != in_stage)
-    kept =
-        std::make_shared<const InStages>(in_stage, before_cut(in_stage, {}), *pipeline_, cut_, stage_plan_);
+    kept = std::make_shared<const InStages>(in_stage, before_cut(in_stage, {}), *pipeline_, *spread_,
+                                            stage_plan_);
   return *kept;
 }
 
@@ -71,9 +88,9 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
   Stage own = mine.stages.stage(number, peers);
   Stage of_leader = &leader == &mine ? Stage() : leader.stages.stage(number, peers);
   Stage& leading = &leader == &mine ? own : of_leader;
-  std::map<std::string, std::string> kept_of;  // by replicas that go on by themselves
-  RankPart part{
-      .states = mine.whole.states, .step = own.step, .evaluation = own.evaluation, .fill = own.fill};
+  std::vector<const NamedLayouts*> whole_layouts;  // of the segments that part.layouts are of pieces of
+  std::map<std::string, std::string> kept_of;      // by replicas that go on by themselves
+  RankPart part{.step = own.step, .evaluation = own.evaluation, .fill = own.fill};
   part.slots = std::move(own.slots);
   for (size_t i = 0; i < own.parts.size(); ++i) {
     StepSegment &segment = own.parts[i].segment, &leads = leading.parts[i].segment;
@@ -88,8 +105,9 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
     const NamedLayouts& layouts = mine.whole.layouts[own.parts[i].of];
     if (plan_.offload && segment.kind == SegmentKind::kUpdate) {
       ChunksInFiles chunks;
-      if (plan_.offload->cuts_model()) chunks = {cut_.chunks, mine.stages.parameter_chunks()};
+      if (plan_.offload->cuts_model()) chunks = {spread_->cut.chunks, mine.stages.parameter_chunks()};
       add_update(part, segment, leads.graph, layouts, chunks);
+      whole_layouts.resize(part.layouts.size(), &layouts);
       continue;
     }
     const auto prepared = [](const StepSegment& of) {
@@ -99,37 +117,48 @@ ProgramBuilder::RankPart ProgramBuilder::stage_part(int rank) const {
     const Graph graph = with_ranks_of_mesh(prepared(segment), plan_.mesh, rank);
     part.segments.emplace_back(bucketed(graph, &segment == &leads ? graph : prepared(leads)), segment.kind,
                                segment.rows);
-    part.layouts.push_back(layouts);
+    part.layouts.push_back(layouts_of(part.segments.back().graph, layouts));
+    whole_layouts.push_back(&layouts);
   }
-  for (const std::string& name : mine.stages.replicated_gradients()) {
-    part.states[second_name(name)] = part.states.at(name);
-    note_layouts_like(name, second_name(name), part.layouts);
+  // Another state lies as one does, in all segments.
+  const auto add_state_like = [&](const std::string& one, const std::string& other) {
+    part.states[other] = mine.whole.states.at(one);
+    for (size_t i = 0; i < part.layouts.size(); ++i) {
+      const auto known = whole_layouts[i]->find(one);
+      if (known != whole_layouts[i]->end()) part.layouts[i][other] = known->second;
+    }
+  };
+  for (const std::string& name : mine.stages.replicated_gradients()) add_state_like(name, second_name(name));
+  std::vector<std::pair<std::string, std::string>> versions;  // and what they are of
+  for (const std::vector<StepSegment>* segments : {&part.segments, &part.agreeing}) {
+    for (const StepSegment& segment : *segments) {
+      for (const Value& value : segment.graph.values) {
+        if (value.role == Role::kVersion) versions.emplace_back(value.name, value.attrs.text("of", ""));
+        const auto known = mine.whole.states.find(value.name);
+        if (known != mine.whole.states.end()) part.states.insert(*known);
+      }
+    }
   }
-  for (const auto& [name, holders] : mine.stages.state_stages()) {
-    const auto known = part.states.find(name);
-    if (axis >= 0 && known != part.states.end()) known->second.stages = holders;
-  }
+  for (const auto& [name, of] : versions) add_state_like(of, name);
+  const StateStages& holders = mine.stages.state_stages();
+  const auto note_holders = [&](const std::string& name, const std::string& of) {
+    const auto known = holders.find(of);
+    if (axis >= 0 && known != holders.end()) part.states.at(name).stages = known->second;
+  };
+  for (const auto& [name, state] : part.states) note_holders(name, name);
+  for (const auto& [name, of] : versions) note_holders(name, of);
   // What replicas keep beside a state is where that is; what they keep besides, all stages have.
   for (const auto& [name, of] : kept_of) {
-    std::vector<int>& holders = part.states.at(name).stages;
-    if (!of.empty()) holders = part.states.at(of).stages;
-    if (of.empty()) holders.resize(peers.size()), std::iota(holders.begin(), holders.end(), 0);
+    std::vector<int>& all = part.states.at(name).stages;
+    if (of.empty())
+      all.resize(peers.size()), std::iota(all.begin(), all.end(), 0);
+    else
+      note_holders(name, of);
   }
-  for (const Stage::Part& piece : own.parts) {
-    for (const Value& value : piece.segment.graph.values) {
-      if (value.role != Role::kVersion) continue;
-      const std::string of(value.attrs.text("of"));
-      part.states[value.name] = part.states.at(of);
-      note_layouts_like(of, value.name, part.layouts);
-    }
-  }
-  std::set<std::string_view> seen;
-  for (const StepSegment& segment : whole_) {
-    for (const Value& value : segment.graph.values) {
-      if (axis < 0 || !is_lasting(value.role) || !seen.insert(value.name).second) continue;
-      const std::vector<int>& holders = part.states.at(value.name).stages;
-      if (!std::ranges::binary_search(holders, number)) part.remote_states.push_back(value);
-    }
+  for (const Value* const value : mine.lasting) {
+    const auto known = holders.find(value->name);
+    if (axis >= 0 && (known == holders.end() || !std::ranges::binary_search(known->second, number)))
+      part.remote_states.push_back(*value);
   }
   return part;
 }

@@ -3,7 +3,9 @@
 #include "trireme/run/plan_subject.h"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <numeric>
 
 #include "trireme/base/error.h"
@@ -51,6 +53,29 @@ std::vector<std::string> tensor_presets(const Model& model, const Config& config
   return result;
 }
 
+// Steps that were spread last. Plans that are asked for one after another often have that in common, and it
+// is more than half of the work. Whoever asks when, the Programs are the same.
+class RecentSteps {
+ public:
+  std::shared_ptr<const SpreadStep> find(int64_t rows, int64_t microbatches, const Plan& plan) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [rows_of_step, step] : kept_) {
+      if (rows_of_step == rows && step->serves(plan, microbatches)) return step;
+    }
+    return nullptr;
+  }
+  void keep(int64_t rows, std::shared_ptr<const SpreadStep> step) {
+    const std::lock_guard lock(mutex_);
+    kept_.emplace_front(rows, std::move(step));
+    if (kept_.size() > kMost) kept_.pop_back();
+  }
+
+ private:
+  static constexpr size_t kMost = 8;
+  std::mutex mutex_;
+  std::deque<std::pair<int64_t, std::shared_ptr<const SpreadStep>>> kept_;
+};
+
 }  // namespace
 
 planner::Subject plan_subject(const Config& config, const Shape& sample) {
@@ -95,13 +120,21 @@ planner::Subject plan_subject(const Model& model, const Config& config, const Sh
 
   const std::shared_ptr<Device> device =
       device_here(config.train, std::max<int>(1, static_cast<int>(config.train.threads)));
+  const auto whole_steps = std::make_shared<RecentSteps>(), small_steps = std::make_shared<RecentSteps>();
   subject.programs = [=](const Plan& plan, const planner::BatchShape& batch, planner::Subject::Model which) {
     TrainOptions train = config.train;
     train.batch = batch.rows * batch.microbatches;
     train.accumulate = batch.microbatches;
-    const auto programs =
-        std::make_shared<StepPrograms>(which == planner::Subject::Model::kWhole ? model : small, train,
-                                       config.optim, StepShape{batch.rows, sample}, plan);
+    const bool whole = which == planner::Subject::Model::kWhole;
+    RecentSteps& steps = whole ? *whole_steps : *small_steps;
+    std::shared_ptr<StepPrograms> programs;
+    if (const auto known = steps.find(batch.rows, batch.microbatches, plan)) {
+      programs = std::make_shared<StepPrograms>(known, train, plan);
+    } else {
+      programs = std::make_shared<StepPrograms>(whole ? model : small, train, config.optim,
+                                                StepShape{batch.rows, sample}, plan);
+      steps.keep(batch.rows, programs->spread());
+    }
     return [=](int rank) { return programs->rank(rank, device.get()); };
   };
   subject.graph = [=](int64_t rows) {

@@ -12,12 +12,29 @@
 
 namespace trireme {
 
+namespace {
+
+std::shared_ptr<const SpreadStep> spread_step(const Model& model, const TrainOptions& train,
+                                              const OptimOptions& optim, const StepShape& shape,
+                                              const Plan& plan) {
+  const Schedule schedule = schedule_of(train, plan);
+  StepGraphs whole = step_graphs(model, train, optim, shape, schedule, plan);
+  return std::make_shared<const SpreadStep>(std::move(whole.segments), plan, schedule.microbatches,
+                                            std::move(whole.cut));
+}
+
+}  // namespace
+
 StepPrograms::StepPrograms(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                            const StepShape& shape, const Plan& plan)
+    : StepPrograms(spread_step(model, train, optim, shape, plan), train, plan) {}
+
+StepPrograms::StepPrograms(std::shared_ptr<const SpreadStep> spread, const TrainOptions& train,
+                           const Plan& plan)
     : train_(train),
       plan_(plan),
-      whole_(step_graphs(model, train, optim, shape, schedule_of(train, plan), plan)),
-      builder_(std::exchange(whole_.segments, {}), plan, schedule_of(train, plan).microbatches, whole_.cut) {}
+      spread_(std::move(spread)),
+      builder_(spread_, plan, schedule_of(train, plan).microbatches) {}
 
 Program StepPrograms::rank(int rank, const WorkspaceQuery& workspace) const {
   if (rank < 0 || rank >= plan_.mesh.ranks())
