@@ -87,26 +87,25 @@ Graph optimized(const Graph& graph) {
 
 namespace {
 
-bool goes_alone(const Plan& stage_plan, const StepSegment& segment) {
-  const bool served = record_of(stage_plan.agreement).states == AgreementRecord::States::kServed;
-  return stage_plan.mesh.ranks() == 1 || is_own(segment) ||
-         (served && segment.kind != SegmentKind::kForwardBackward);
+// These ask the plan itself how ranks agree: that of one stage knows of no servers. `mesh` is of a stage.
+bool goes_alone(const Plan& plan, const Mesh& mesh, const StepSegment& segment) {
+  const bool served = record_of(plan.agreement).states == AgreementRecord::States::kServed;
+  return mesh.ranks() == 1 || is_own(segment) || (served && segment.kind != SegmentKind::kForwardBackward);
 }
 
 // Whether replicas go on by themselves, or servers are between them.
-bool agrees_between_steps(const Plan& stage_plan) {
-  return record_of(stage_plan.agreement).steps &&
-         (stage_plan.agreement.servers() || replicas_of(stage_plan.mesh) > 1);
+bool agrees_between_steps(const Plan& plan, const Mesh& mesh) {
+  return record_of(plan.agreement).steps && (plan.agreement.servers() || replicas_of(mesh) > 1);
 }
 
-bool exchanges(const Plan& stage_plan) {
-  return stage_plan.mesh.ranks() > 1 && !stage_plan.agreement.is_dense();
+bool exchanges(const Plan& plan, const Mesh& mesh) {
+  return mesh.ranks() > 1 && !plan.agreement.is_dense();
 }
 
 // Where ranks go on by themselves, each keeps the running statistics that it has made.
-Graph of_rank(const Plan& stage_plan, const StepSegment& segment, Graph local) {
-  if (!agrees_between_steps(stage_plan) || segment.kind != SegmentKind::kForwardBackward) return local;
-  return without_sums(local, replica_axis(stage_plan.mesh), LeftOut::kSumsOfBuffers, ops());
+Graph of_rank(const Plan& plan, const Mesh& mesh, const StepSegment& segment, Graph local) {
+  if (!agrees_between_steps(plan, mesh) || segment.kind != SegmentKind::kForwardBackward) return local;
+  return without_sums(local, replica_axis(mesh), LeftOut::kSumsOfBuffers, ops());
 }
 
 void check_features(const Plan& plan, const std::vector<StepSegment>& whole) {
@@ -145,12 +144,12 @@ SpreadStep::SpreadStep(std::vector<StepSegment> whole_in, const Plan& plan, int6
   // sums over it alone (passes/pins.h).
   const Mesh& mesh = stage_plan.mesh;
   const Microbatches several =
-      microbatches > 1 || plan.cuts_model() || (exchanges(stage_plan) && replica_axis(mesh) == kDataAxis)
+      microbatches > 1 || plan.cuts_model() || (exchanges(plan, mesh) && replica_axis(mesh) == kDataAxis)
           ? Microbatches::kSeveral
           : Microbatches::kOne;
   for (const StepSegment& segment : whole) {
     std::optional<Segment>& spread_one = segments.emplace_back();
-    if (goes_alone(stage_plan, segment)) continue;
+    if (goes_alone(plan, mesh, segment)) continue;
     Pins pins = pins_of(stage_plan, segment.graph, segment.kind, several);
     // All microbatches of a step are spread alike: the next ones only add to what the first one left.
     std::optional<Alike> first;
@@ -161,8 +160,8 @@ SpreadStep::SpreadStep(std::vector<StepSegment> whole_in, const Plan& plan, int6
     Spread spread = trireme::spread(graph, mesh, pins, alike);
     NamedLayouts layouts;
     Graph leader =
-        of_rank(stage_plan, segment, partition(graph, mesh, pins, spread, /*rank=*/0, ops(), &layouts));
-    if (agrees_between_steps(stage_plan) && segment.kind == SegmentKind::kForwardBackward)
+        of_rank(plan, mesh, segment, partition(graph, mesh, pins, spread, /*rank=*/0, ops(), &layouts));
+    if (agrees_between_steps(plan, mesh) && segment.kind == SegmentKind::kForwardBackward)
       check_alone(leader, replica_axis(mesh));
     spread_one =
         Segment{std::move(graph), std::move(pins), std::move(spread), std::move(leader), std::move(layouts)};
@@ -180,13 +179,13 @@ ProgramBuilder::ProgramBuilder(std::shared_ptr<const SpreadStep> step, const Pla
       plan_(plan),
       stage_plan_(plan.of_one_stage()),
       record_(record_of(plan.agreement)),
-      agrees_(agrees_between_steps(stage_plan_)) {
+      agrees_(agrees_between_steps(plan, stage_plan_.mesh)) {
   check_features(plan_, whole_);
   if (plan_.pipeline_stages() > 1)
     pipeline_ = pipeline_of(plan_, microbatches);
   else if (plan_.cuts_model())
     pipeline_ = one_stage(spread_->cut.chunks, microbatches);
-  const bool compresses = exchanges(stage_plan_);
+  const bool compresses = exchanges(plan_, stage_plan_.mesh);
   if (compresses && pipeline_) stages_ = stages_of_parameters(whole_.front().graph, spread_->cut, *pipeline_);
   const std::vector<int64_t> early_steps = early_ends(exchange_choices(plan_.agreement));
   for (size_t s = 0; s < whole_.size(); ++s) {
@@ -232,7 +231,7 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
       result.segments.emplace_back(recompute(leader, again_[s]), segment.kind, segment.rows);
     } else {
       const Graph local =
-          of_rank(stage_plan_, segment, partition(graph, mesh, pins, spread, in_stage, ops(), &layouts));
+          of_rank(plan_, mesh, segment, partition(graph, mesh, pins, spread, in_stage, ops(), &layouts));
       result.segments.emplace_back(recompute(local, again_[s]), segment.kind, segment.rows);
     }
     if (segment.kind == SegmentKind::kUpdate) {
