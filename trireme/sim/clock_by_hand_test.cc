@@ -63,6 +63,7 @@ Track one_segment(std::vector<Meeting> meetings, std::vector<Item> items) {
   Track track;
   track.segments = {std::move(items)};
   track.names = {"only"};
+  track.kinds = {TraceEvent::Kind::kGradients};
   track.meetings = std::move(meetings);
   actions_of(track) = {{.segment = 0}};
   return track;
