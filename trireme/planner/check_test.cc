@@ -98,6 +98,40 @@ TEST(Check, BoundsHoldForRandomModelsAndClusters) {
   EXPECT_GE(simulated, 40);
 }
 
+// Units that are alike, and ops that become one across units or are split where their input is.
+TEST(Check, BoundsHoldForAConvolutionalNetwork) {
+  Config config;
+  config.train.threads = 1;
+  config.train.batch = 32;
+  config.model.family = "resnet";
+  config.model.layers = 50;
+  config.model.classes = 10;
+  const Subject subject = plan_subject(config, Shape{3, 64, 64});
+  const Cluster cluster = parse_cluster(R"(
+name = "one host"
+[[device]]
+name = "d"
+memory_bytes = 1e10
+bytes_per_second = 2e12
+flops_per_second = {f32 = 3.75e13}
+launch_seconds = 4e-6
+[[host]]
+device = "d"
+devices = 8
+inside = "near"
+[[link]]
+name = "near"
+alpha_seconds = 1e-5
+bytes_per_second = 3e11
+)",
+                                        "test");
+  const CheckReport report = check_plans(subject, cluster, {.plans = 16, .seed = 102});
+  EXPECT_GE(report.simulated, 14);
+  for (const BrokenBound& broken : report.broken)
+    ADD_FAILURE() << broken.of << " " << broken.simulated << " beats " << broken.bound << ": "
+                  << to_string(broken.choice);
+}
+
 // The same seed draws the same plans, whatever the threads do.
 TEST(Check, ASeedDrawsTheSamePlans) {
   Dice dice(3);

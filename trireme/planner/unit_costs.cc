@@ -2,6 +2,7 @@
 #include "trireme/planner/unit_costs.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -174,13 +175,19 @@ UnitCost times_of(const Program& program, const DeviceClass& device, sim::Collec
 
 // A unit by itself does a little more than among others: sums of a weight that two units read are made twice,
 // and ops that could be one with those of the next unit are not. By the Program of the whole small model on
-// one stage, bounds are brought down to what units take together.
-void bring_down(std::vector<UnitCost>& units, const UnitCost& whole) {
+// one stage, bounds are brought down to what units take together. `kind` is, by unit of that model, the one
+// that stands for all that are alike.
+void bring_down(std::vector<UnitCost>& units, const std::vector<int>& kind, const UnitCost& whole) {
   double passes = 0, update = 0, whole_update = 0;
   std::map<std::string, double> updates;
-  for (const UnitCost& unit : units) {
-    passes += unit.forward.least + unit.backward.least + unit.weight.least;
-    for (const UnitCost::Weight& weight : unit.weights) {
+  for (int unit = 0; unit < std::ssize(kind); ++unit) {
+    const UnitCost& cost = units[kind[unit]];
+    passes += cost.forward.least + cost.backward.least + cost.weight.least;
+    for (const UnitCost::Weight& weight : cost.weights) {
+      if (kind[unit] != unit) {
+        update += weight.update_seconds;  // of a weight of its own
+        continue;
+      }
       const auto [known, is_new] = updates.try_emplace(weight.name, weight.update_seconds);
       known->second = std::min(known->second, weight.update_seconds);
     }
@@ -256,6 +263,12 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
     const Program whole = subject_.programs(on_one_stage, {split.rows * split.row_parts(), kMicrobatches},
                                             Subject::Model::kSmall)(0);
     const Mesh tensor({{"tensor", split.tensor}});
+    // In a small model that is not the whole one no units are alike.
+    std::vector<int> kind = subject_.kind;
+    if (std::ssize(kind) != stages) {
+      kind.resize(static_cast<size_t>(stages));
+      std::iota(kind.begin(), kind.end(), 0);
+    }
     for (const DeviceClass& device : cluster_.devices) {
       const Cluster cluster = beginning_with(device, cluster_);
       const DeviceMap device_map(tensor, cluster);
@@ -269,8 +282,11 @@ UnitCosts::Table UnitCosts::measured(const Split& split) const {
         cost.ahead_bytes = message_bytes(program, Action::Kind::kSend, next);
         cost.back_bytes = message_bytes(program, Action::Kind::kReceive, next);
       }
-      if (std::ssize(stage_programs) == stages)
-        bring_down(units, times_of(whole, device, times, meets, subject_.precision));
+      bring_down(units, kind, times_of(whole, device, times, meets, subject_.precision));
+      // A unit by itself is handed all whole. Among others it may have a part of everything that it keeps.
+      if (meets == Meets::kPerhaps) {
+        for (UnitCost& unit : units) unit.kept_forward_bytes /= split.tensor;
+      }
     }
   } catch (const Error& error) {
     table = {{}, error.what()};
