@@ -12,9 +12,9 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/machine.h"
+#include "trireme/base/statistics.h"
 #include "trireme/bench/device_ceilings.h"
 #include "trireme/bench/kernel_run.h"
-#include "trireme/bench/statistics.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trireme/bench/ceilings.cc"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "tests/support/times.h"
+#include "trireme/base/statistics.h"
 #include "trireme/bench/kernel_run.h"
-#include "trireme/bench/statistics.h"
 
 namespace trireme::bench {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
-#include "trireme/bench/statistics.h"
+#include "trireme/base/statistics.h"
 
 namespace trireme::bench {
 namespace {

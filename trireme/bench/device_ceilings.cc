@@ -5,7 +5,7 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/rng.h"
-#include "trireme/bench/statistics.h"
+#include "trireme/base/statistics.h"
 #include "trireme/ir/builder.h"
 #include "trireme/ops/table.h"
 #include "trireme/runtime/executor.h"

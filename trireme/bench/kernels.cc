@@ -5,9 +5,9 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/base/statistics.h"
 #include "trireme/base/text.h"
 #include "trireme/bench/kernel_run.h"
-#include "trireme/bench/statistics.h"
 
 namespace trireme::bench {
 namespace {

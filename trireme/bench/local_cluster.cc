@@ -6,11 +6,11 @@
 #include <memory>
 
 #include "trireme/base/machine.h"
+#include "trireme/base/statistics.h"
 #include "trireme/bench/ceilings.h"
 #include "trireme/bench/collective_timing.h"
 #include "trireme/bench/device_ceilings.h"
 #include "trireme/bench/kernels.h"
-#include "trireme/bench/statistics.h"
 #include "trireme/bench/step_shares.h"
 #include "trireme/comm/group.h"
 #include "trireme/mesh/cluster_file.h"

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "trireme/base/clock.h"
+#include "trireme/base/statistics.h"
 #include "trireme/bench/collective_timing.h"
 #include "trireme/bench/device_ceilings.h"
 #include "trireme/bench/local_cluster.h"
-#include "trireme/bench/statistics.h"
 #include "trireme/ir/builder.h"
 #include "trireme/ops/table.h"
 #include "trireme/runtime/executor.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "trireme/bench/statistics.h"
+#include "trireme/base/statistics.h"
 #include "trireme/ir/text.h"
 
 namespace trireme::bench {

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "trireme/base/clock.h"
-#include "trireme/bench/statistics.h"
+#include "trireme/base/statistics.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::bench {

@@ -14,8 +14,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/input_file.h"
+#include "trireme/base/statistics.h"
 #include "trireme/base/text.h"
-#include "trireme/bench/statistics.h"
 
 namespace trireme::cli {
 namespace {
@@ -140,24 +140,23 @@ std::string summary_of(const RunMetrics& m) {
   }
   if (!m.validation.empty()) line("validation loss", losses_text(m.validation));
   if (!m.rates.empty())
-    line(m.unit + "/s", fmt::format("{:.0f} (median; p10 {:.0f}, p90 {:.0f})", bench::median_of(m.rates),
-                                    bench::quantile_of(m.rates, 0.1), bench::quantile_of(m.rates, 0.9)));
+    line(m.unit + "/s", fmt::format("{:.0f} (median; p10 {:.0f}, p90 {:.0f})", median_of(m.rates),
+                                    quantile_of(m.rates, 0.1), quantile_of(m.rates, 0.9)));
   if (!m.step_seconds.empty()) {
     const double total = sum(m.step_seconds);
     line("step", fmt::format("{:.1f} ms (median); {:.1f} s in all steps, {:.1f}% of it communication",
-                             bench::median_of(m.step_seconds) * 1e3, total,
+                             median_of(m.step_seconds) * 1e3, total,
                              total > 0 ? 100 * sum(m.comm_seconds) / total : 0.0));
   }
   if (!m.grad_norms.empty())
-    line("gradient norm", fmt::format("{:.3g} (median), largest {:.3g}", bench::median_of(m.grad_norms),
+    line("gradient norm", fmt::format("{:.3g} (median), largest {:.3g}", median_of(m.grad_norms),
                                       *std::ranges::max_element(m.grad_norms)));
   if (!m.max_loads.empty())
     line("experts", fmt::format("largest load {:.2f} x the mean (median), {:.2f} at the end",
-                                bench::median_of(m.max_loads), m.max_loads.back()));
+                                median_of(m.max_loads), m.max_loads.back()));
   if (!m.dropped.empty())
-    line("dropped",
-         fmt::format("{:.2f}% of choices (median), at most {:.2f}%", 100 * bench::median_of(m.dropped),
-                     100 * *std::ranges::max_element(m.dropped)));
+    line("dropped", fmt::format("{:.2f}% of choices (median), at most {:.2f}%", 100 * median_of(m.dropped),
+                                100 * *std::ranges::max_element(m.dropped)));
   for (const auto& [why, steps] : m.skipped)
     line("skipped", fmt::format("{} steps, because of: {}", steps, why));
   if (m.rewinds > 0) line("rewinds", fmt::format("{}; events.jsonl says why", m.rewinds));

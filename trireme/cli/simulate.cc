@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
+#include "trireme/base/statistics.h"
 #include "trireme/base/text.h"
-#include "trireme/bench/statistics.h"
 #include "trireme/bench/sweep.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/prediction_report.h"
@@ -54,7 +54,7 @@ void print_disturbed(const std::vector<double>& drawn) {
       "\n"
       "{} steps with jitter: {:.3f} s on average, {:.3f} the shortest, {:.3f} nine of ten, {:.3f} the "
       "longest\n",
-      drawn.size(), sum / static_cast<double>(drawn.size()), drawn.front(), bench::quantile_of(drawn, 0.9),
+      drawn.size(), sum / static_cast<double>(drawn.size()), drawn.front(), quantile_of(drawn, 0.9),
       drawn.back());
 }
 

@@ -6,11 +6,11 @@
 #include <cstdio>
 
 #include "trireme/base/output.h"
+#include "trireme/base/statistics.h"
 #include "trireme/base/text.h"
 #include "trireme/base/thread_pool.h"
 #include "trireme/bench/ceilings.h"
 #include "trireme/bench/device_ceilings.h"
-#include "trireme/bench/statistics.h"
 #include "trireme/run/run_setup.h"
 #include "trireme/train/step.h"
 
@@ -96,7 +96,7 @@ void TrainReport::stepped(const StepMetrics& step) {
 void TrainReport::compare_with_prediction() {
   if (!last_) return;
   const ExpectedStep& expected = *last_->expected;
-  const double seconds = bench::median_of(std::move(step_seconds_));
+  const double seconds = median_of(std::move(step_seconds_));
   say("step     {:.2f} ms measured (median), {:.2f} ms predicted ({:+.1f}%)\n", 1e3 * seconds,
       1e3 * expected.seconds, 100 * (expected.seconds / seconds - 1));
   say("memory   {} measured on rank 0, {} predicted ({:+.1f}%)\n", format_bytes(last_->peak_bytes),

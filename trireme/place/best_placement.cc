@@ -215,7 +215,8 @@ class PlacementProgram {
 };
 
 [[noreturn]] void refuse_rates() {
-  throw_error("these workers cannot take the rates; add workers, or ask for less accuracy or a lower rate");
+  throw TooFewWorkers(
+      "these workers cannot take the rates; add workers, or ask for less accuracy or a lower rate");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "trireme/base/error.h"
 #include "trireme/place/placement.h"
 
 namespace trireme::place {
@@ -21,8 +22,14 @@ struct BestPlacement {
   bool proven = false;  // nothing is cheaper
 };
 
-// Throws Error where no combination of variants is accurate enough, where the workers cannot take the rates,
-// and where nothing was found within `seconds`.
+// The workers cannot take the rates.
+class TooFewWorkers : public Error {
+ public:
+  using Error::Error;
+};
+
+// Throws TooFewWorkers, and Error where no combination of variants is accurate enough or nothing was found
+// within `seconds`.
 BestPlacement best_placement(const Workflow& workflow, const Allowed& allowed, double seconds);
 
 }  // namespace trireme::place

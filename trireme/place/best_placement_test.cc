@@ -55,6 +55,7 @@ TEST(BestPlacement, IsRefusedWithWhatIsMissing) {
   EXPECT_THAT(refusal(questions(60)),
               testing::HasSubstr("no combination of variants has accuracy 60; the best has 58.33"));
   EXPECT_THAT(refusal(questions(56, 1000)), testing::HasSubstr("cannot take the rates"));
+  EXPECT_THROW(best_placement(questions(56, 1000), {}, 60), TooFewWorkers);
 }
 
 // Of 100 workers in five classes: equal ones are counted, not told apart.

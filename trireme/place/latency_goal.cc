@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "trireme/base/error.h"
+#include "trireme/base/statistics.h"
 
 namespace trireme::place {
 
@@ -15,15 +16,6 @@ QueueReport simulate_requests(const Workflow& workflow, const PlacedFlow& placed
   return simulate_queues({placed.flow}, static_cast<int>(placed.servers.size()), arrivals);
 }
 
-double latency_percentile(const QueueReport& report, double share) {
-  if (report.latency.empty()) return 0;
-  std::vector<double> latency = report.latency;
-  const size_t at =
-      std::min(latency.size() - 1, static_cast<size_t>(share * static_cast<double>(latency.size())));
-  std::ranges::nth_element(latency, latency.begin() + static_cast<int64_t>(at));
-  return latency[at];
-}
-
 InTime best_in_time(const Workflow& given, double p99, const Requests& requests, double seconds) {
   constexpr int kSteps = 20;
   Workflow workflow = given;
@@ -33,12 +25,12 @@ InTime best_in_time(const Workflow& given, double p99, const Requests& requests,
     InTime result{workflow.load, {}};
     try {
       result.best = best_placement(workflow, {}, seconds);
-    } catch (const Error&) {
+    } catch (const TooFewWorkers&) {
       if (step == kSteps) throw;
       break;  // too few workers for less load
     }
     const PlacedFlow placed = flow_of(workflow, result.best.placement);
-    const double reached = latency_percentile(simulate_requests(workflow, placed, requests), 0.99);
+    const double reached = quantile_of(simulate_requests(workflow, placed, requests).latency, 0.99);
     if (reached <= p99) return result;
     shortest = std::min(shortest, reached);
   }

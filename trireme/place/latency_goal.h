@@ -16,9 +16,6 @@ struct Requests {
 };
 QueueReport simulate_requests(const Workflow& workflow, const PlacedFlow& placed, const Requests& requests);
 
-// The latency that so large a share of requests does not exceed, in seconds.
-double latency_percentile(const QueueReport& report, double share);
-
 struct InTime {
   double load = 0;  // of the workers, at most; what the workflow allows, or less
   BestPlacement best;

@@ -3,27 +3,19 @@
 #include <gmock/gmock.h>
 
 #include "trireme/base/error.h"
+#include "trireme/base/statistics.h"
 #include "trireme/place/workflow_file.h"
 
 namespace trireme::place {
 namespace {
-
-TEST(LatencyPercentile, IsThatOfTheSortedLatencies) {
-  QueueReport report;
-  EXPECT_EQ(latency_percentile(report, 0.5), 0);
-  report.latency = {4, 1, 3, 2};
-  EXPECT_EQ(latency_percentile(report, 0), 1);
-  EXPECT_EQ(latency_percentile(report, 0.5), 3);
-  EXPECT_EQ(latency_percentile(report, 1), 4);
-}
 
 TEST(BestInTime, PaysForShorterWaitingWhatItMust) {
   const Workflow workflow =
       read_workflow(TRIREME_SOURCE_DIR "/examples/workflows/questions_about_images.toml");
   const Requests requests{.count = 5000};
   const auto p99_of = [&](const InTime& found) {
-    return latency_percentile(simulate_requests(workflow, flow_of(workflow, found.best.placement), requests),
-                              0.99);
+    return quantile_of(simulate_requests(workflow, flow_of(workflow, found.best.placement), requests).latency,
+                       0.99);
   };
   const InTime patient = best_in_time(workflow, 60, requests, 60),
                hasty = best_in_time(workflow, 0.4, requests, 60);

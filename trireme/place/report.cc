@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "trireme/base/error.h"
+#include "trireme/base/statistics.h"
 #include "trireme/base/text.h"
 
 namespace trireme::place {
@@ -124,7 +124,7 @@ std::vector<AccuracyPrice> accuracy_prices(const Workflow& given, double seconds
     AccuracyPrice price;
     try {
       price.best = best_placement(workflow, {}, seconds);
-    } catch (const Error&) {
+    } catch (const TooFewWorkers&) {
       if (prices.empty()) throw;
       break;  // the workers are too few for more accurate variants
     }
@@ -151,7 +151,7 @@ std::string to_text(const Workflow& workflow, const std::vector<AccuracyPrice>& 
 std::string to_text(const PlacedFlow& placed, const QueueReport& report) {
   const auto requests = static_cast<double>(report.latency.size());
   const double mean = std::accumulate(report.latency.begin(), report.latency.end(), 0.0) / requests;
-  const auto milliseconds = [&](double share) { return 1e3 * latency_percentile(report, share); };
+  const auto milliseconds = [&](double share) { return 1e3 * quantile_of(report.latency, share); };
   std::string text = fmt::format("{} requests in {:.4g} s, {:.4g} a second\n", requests, report.seconds,
                                  requests / report.seconds);
   text += fmt::format("latency: mean {:.1f} ms, p50 {:.1f}, p90 {:.1f}, p99 {:.1f}, longest {:.1f}\n",

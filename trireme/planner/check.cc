@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/rng.h"
+#include "trireme/base/statistics.h"
 
 namespace trireme::planner {
 namespace {
@@ -69,12 +70,6 @@ void simulate_all(const Subject& subject, const Cluster& cluster, const CheckOpt
   work();
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
-  return values[values.size() / 2];
-}
-
 }  // namespace
 
 CheckReport check_plans(const Subject& subject, const Cluster& cluster, const CheckOptions& options) {
@@ -134,8 +129,8 @@ CheckReport check_plans(const Subject& subject, const Cluster& cluster, const Ch
   if (!ratios.empty()) {
     report.least_ratio = std::ranges::min(ratios);
     report.largest_ratio = std::ranges::max(ratios);
-    report.median_ratio = median(ratios);
-    report.median_tightness = median(tightness);
+    report.median_ratio = median_of(ratios);
+    report.median_tightness = median_of(tightness);
   }
   return report;
 }

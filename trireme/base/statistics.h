@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-namespace trireme::bench {
+namespace trireme {
 
 // The value below which the share `quantile` of the values lies; 0 of nothing.
 inline double quantile_of(std::vector<double> values, double quantile) {
@@ -20,4 +20,4 @@ inline double median_of(std::vector<double> values) {
   return quantile_of(std::move(values), 0.5);
 }
 
-}  // namespace trireme::bench
+}  // namespace trireme
