@@ -40,7 +40,7 @@ using Tag = hn::ScalableTag<float>;
 using Vector = hn::VFromD<Tag>;
 
 // Each sum is added to in place, as in a product of matrices: Arm's instruction writes over the term, so that
-// a chain of which each value is multiplied needs a move beside each. SSE4 has no fused instruction, and the
+// a chain of which each value is multiplied needs a move beside each. SSE2 has no fused instruction, and the
 // compiler would make the product of two constants once and only add; there the chain is multiplied.
 HWY_INLINE Vector multiply_add(Vector sum, Vector x, Vector y) {
 #if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2

@@ -36,8 +36,7 @@ double ScalingPoint::simulated_rate() const {
 
 std::vector<ScalingPoint> scaling_points(std::vector<int> ranks, int64_t batch) {
   std::ranges::sort(ranks);
-  const auto repeated = std::ranges::unique(ranks);
-  ranks.erase(repeated.begin(), repeated.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   if (ranks.empty() || ranks.front() < 1)
     throw_error("ranks to scale over are counts of 1 or more, like 1,2,4");
   std::vector<ScalingPoint> points;

@@ -16,7 +16,7 @@ std::vector<int> reduced_dims(Node& n, int64_t since) {
     for (int d = 0; d < rank; ++d) dims.push_back(d);
   }
   std::ranges::sort(dims);
-  dims.erase(std::ranges::unique(dims).begin(), dims.end());
+  dims.erase(std::unique(dims.begin(), dims.end()), dims.end());
   return dims;
 }
 

@@ -166,7 +166,7 @@ class Search {
     std::vector<Split> splits;
     for (const Choice& choice : choices) splits.push_back(choice.split());
     std::ranges::sort(splits);
-    splits.erase(std::ranges::unique(splits).begin(), splits.end());
+    splits.erase(std::unique(splits.begin(), splits.end()), splits.end());
     std::erase_if(splits, [&](const Split& split) { return outgrown(split); });
     report_progress();
     if (!context_->costs.measure(splits, context_->jobs)) {

@@ -121,6 +121,16 @@ std::string limits_text(const Limits& limits, bool is_integer) {
   return result;
 }
 
+// The settings of one section, without its name.
+std::vector<std::string> keys_of(std::string_view section) {
+  Config defaults;
+  std::vector<std::string> keys;
+  for (const Field& field : config_fields(defaults)) {
+    if (field.name.substr(0, field.name.rfind('.')) == section) keys.emplace_back(field.key());
+  }
+  return keys;
+}
+
 }  // namespace
 
 std::string toml_quoted(std::string_view text) {
@@ -173,9 +183,13 @@ void refuse_name(const std::string& name, std::string_view where) {
     throw_error("{}: {} is called {}{} now (a schedule is the order of a step's actions); rename it", where,
                 name, kSection, name.substr(kOldSection.size()));
   }
-  const std::string like = setting_like(name);
-  const std::string hint =
-      like.empty() ? "--print-config lists all settings" : fmt::format("did you mean {}?", like);
+  std::string hint = "`trireme train --print-config` lists all settings";
+  if (const std::string like = setting_like(name); !like.empty()) {
+    hint = fmt::format("did you mean {}?", like);
+  } else if (const std::string section = name.substr(0, name.rfind('.')); section != name) {
+    if (const auto known = keys_of(section); !known.empty())
+      hint = fmt::format("{} has {}", section, join(known, ", "));
+  }
   throw_error("{}: unknown setting {}; {}", where, name, hint);
 }
 
