@@ -94,11 +94,10 @@ HWY_EXPORT(triad);
 
 namespace {
 
-constexpr int kBursts = 15;  // at least
-constexpr double kArithmeticSeconds = 0.2;
+constexpr int kBursts = 5;                  // at least
 constexpr double kBandwidthSeconds = 0.15;  // for each size
 constexpr int64_t kRounds =
-    1'000'000;                    // a burst of some milliseconds: the clock of a thread errs by some 10 µs
+    200'000;                      // a burst of some milliseconds: the clock of a thread errs by some 10 µs
 constexpr int64_t kGrain = 4096;  // elements; a multiple of all lanes
 
 double running_seconds() {
@@ -111,10 +110,10 @@ double running_seconds() {
 // time that it was running, not that in which others had its core: a ceiling that is measured in a bad moment
 // would be gone through in a good one.
 template <typename Work>
-double arithmetic_rate(ThreadPool& pool, double flops, const Work& work) {
+double arithmetic_rate(ThreadPool& pool, double seconds, double flops, const Work& work) {
   double spent = 0;
   std::vector<double> bursts, rates(pool.threads());
-  while (std::ssize(bursts) < kBursts || spent < kArithmeticSeconds) {
+  while (std::ssize(bursts) < kBursts || spent < seconds) {
     spent += seconds_of([&] {
       pool.on_each([&](int thread) {
         const double begin = running_seconds();
@@ -132,11 +131,12 @@ double arithmetic_rate(ThreadPool& pool, double flops, const Work& work) {
 
 // Of a loop of nothing but multiply-adds, and of a product of matrices. A Neoverse V1 slows such a loop down
 // to half of its rate (41.6 GFLOP/s), and a product, which also loads, to no less than three quarters of it.
-double measure_flops_per_second(ThreadPool& pool) {
+double measure_flops_per_second(ThreadPool& pool, double seconds) {
   volatile float factor = 1e-3f;  // not known to the compiler
-  const double loop = arithmetic_rate(pool, HWY_DYNAMIC_DISPATCH(flops_per_round)() * kRounds, [&](int) {
-    [[maybe_unused]] volatile float sink = HWY_DYNAMIC_DISPATCH(multiply_add_loop)(kRounds, factor);
-  });
+  const double loop =
+      arithmetic_rate(pool, seconds, HWY_DYNAMIC_DISPATCH(flops_per_round)() * kRounds, [&](int) {
+        [[maybe_unused]] volatile float sink = HWY_DYNAMIC_DISPATCH(multiply_add_loop)(kRounds, factor);
+      });
   const CaseInput square{{512, 512}};
   std::vector<std::unique_ptr<ThreadPool>> alone;
   std::vector<std::unique_ptr<KernelRun>> products;
@@ -145,7 +145,7 @@ double measure_flops_per_second(ThreadPool& pool) {
     products.push_back(
         std::make_unique<KernelRun>("matmul", std::vector{square, square}, Attrs(), Results::kOwnMemory));
   }
-  const double product = arithmetic_rate(pool, products[0]->cost().flops,
+  const double product = arithmetic_rate(pool, seconds, products[0]->cost().flops,
                                          [&](int thread) { products[thread]->run(*alone[thread]); });
   return std::max(loop, product);
 }

@@ -42,8 +42,8 @@ class Ceilings {
 };
 
 // Of many short bursts the best ones count: other users of the machine only make it slower. Of the
-// arithmetic, all threads at once, each by the time that it was running.
-double measure_flops_per_second(ThreadPool& pool);
+// arithmetic, all threads at once, each by the time that it was running; for so many seconds of each kind.
+double measure_flops_per_second(ThreadPool& pool, double seconds = 0.2);
 double measure_bytes_per_second(ThreadPool& pool, size_t bytes);
 
 }  // namespace trireme::bench

@@ -22,10 +22,6 @@ void try_out(std::string_view text, Value (*parse)(std::string_view, std::string
   if (parse(render(value), "again") != value) std::abort();
 }
 
-bool operator!=(const trireme::Checksums& left, const trireme::Checksums& right) {
-  return trireme::render_checksums(left) != trireme::render_checksums(right);
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

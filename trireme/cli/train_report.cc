@@ -24,8 +24,9 @@ double measured_peak_flops(const RankPlace& place) {
                *make_device({.kind = place.train.device, .rank_here = place.rank_here}),
                precision_of(place.train)) *
            place.ranks;
+  constexpr double kSeconds = 0.02;  // every run waits for it
   ThreadPool pool(thread_count(place.train, place.ranks_here));
-  return bench::measure_flops_per_second(pool) * place.ranks;
+  return bench::measure_flops_per_second(pool, kSeconds) * place.ranks;
 }
 
 }  // namespace
