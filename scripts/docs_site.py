@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MADE = ROOT / "build" / "site_pages"  # pages that are written for the site alone
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
+PICTURES = {".svg", ".png"}  # which pages show as they are
 LANGUAGES = {".cc": "cpp", ".h": "cpp", ".py": "python", ".yaml": "yaml", ".toml": "toml"}
 
 
@@ -100,7 +101,7 @@ def on_page_markdown(markdown, page, config, files):
             return match[0]
         folder = here if (ROOT / here).is_dir() else posixpath.dirname(here)
         file = posixpath.normpath(posixpath.join(folder, target))
-        to = file.removeprefix("docs/") if Path(file).suffix == ".svg" else page_of(file)
+        to = file.removeprefix("docs/") if Path(file).suffix in PICTURES else page_of(file)
         return match[1] + posixpath.relpath(to, posixpath.dirname(page.file.src_uri)) + match[3]
 
     def change(text):
