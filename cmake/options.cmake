@@ -33,8 +33,14 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
     set(TRIREME_SIMD_OPTIONS -fno-schedule-insns)
   endif()
 else()
-  # AVX2, AVX-512 as Skylake has it, and the baseline (SSE2), which cannot be left out: CPUs from before 2013 use that.
-  set(TRIREME_SIMD_DEFINITIONS "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|(HWY_AVX3-1))")
+  # AVX2, AVX-512 as Skylake has it, and the baseline, which cannot be left out: plain loops, or SSE2 with a newer
+  # Highway. CPUs from before 2013 run that, unless there is SSE4.2 too.
+  option(TRIREME_SSE4 "build kernels for processors without AVX2, too" OFF)
+  set(not_built "HWY_SSSE3|HWY_SSE4")
+  if(TRIREME_SSE4)
+    set(not_built HWY_SSSE3)
+  endif()
+  set(TRIREME_SIMD_DEFINITIONS "HWY_DISABLED_TARGETS=(${not_built}|(HWY_AVX3-1))")
 endif()
 # For code that no one waits for: the tests' own sources, and libraries that only decide what is to be computed.
 # Most of the time that such a file takes to compile is the optimizer's.
