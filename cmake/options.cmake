@@ -32,6 +32,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
     # GCC would load ahead of the arithmetic more than the registers hold beside a tile of sums.
     set(TRIREME_SIMD_OPTIONS -fno-schedule-insns)
   endif()
+elseif(TRIREME_FUZZ)
+  set(TRIREME_SIMD_DEFINITIONS HWY_COMPILE_ONLY_STATIC)  # fuzzers read, they compute nothing
 else()
   # AVX2, AVX-512 as Skylake has it, and the baseline, which cannot be left out: plain loops, or SSE2 with a newer
   # Highway. CPUs from before 2013 run that, unless there is SSE4.2 too.

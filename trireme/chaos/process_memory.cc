@@ -43,8 +43,11 @@ struct Range {
   uint64_t begin, end;
 };
 
-// Of private memory that may be written.
+// Of private memory that may be written. Not what is larger than the machine's memory: that is reserved, not
+// used.
 std::vector<Range> writable_ranges(pid_t process) {
+  const uint64_t most =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   std::ifstream maps(fmt::format("/proc/{}/maps", process));
   std::vector<Range> ranges;
   for (std::string line; std::getline(maps, line);) {
@@ -53,7 +56,7 @@ std::vector<Range> writable_ranges(pid_t process) {
     char dash = 0;
     std::string rights;
     if (words >> std::hex >> range.begin >> dash >> range.end >> rights && rights.starts_with("rw") &&
-        rights.ends_with("p"))
+        rights.ends_with("p") && range.end - range.begin <= most)
       ranges.push_back(range);
   }
   return ranges;
@@ -88,18 +91,24 @@ std::vector<uint64_t> flip_bit_of(pid_t process, std::span<const std::byte> patt
         process, std::strerror(errno));
   constexpr size_t kHighByte = 3;  // of a float
   const size_t offset = pattern.size() / 2 / sizeof(float) * sizeof(float) + kHighByte;
+  // In pieces that overlap by as much as a pattern may begin in.
+  constexpr size_t kPiece = size_t{16} << 20;
+  std::vector<std::byte> bytes(kPiece + pattern.size() - 1);
   std::vector<uint64_t> flipped_at;
   for (const Range& range : writable_ranges(process)) {
-    std::vector<std::byte> bytes(range.end - range.begin);
-    bytes.resize(memory.read(range.begin, bytes.data(), bytes.size()));
-    for (size_t begin = 0; begin < bytes.size();) {
-      const void* found = memmem(bytes.data() + begin, bytes.size() - begin, pattern.data(), pattern.size());
-      if (!found) break;
-      const size_t at = static_cast<size_t>(static_cast<const std::byte*>(found) - bytes.data());
-      const std::byte flipped = bytes[at + offset] ^ kHighExponentBit;
-      const uint64_t address = range.begin + at + offset;
-      if (memory.write(address, &flipped, 1)) flipped_at.push_back(address);
-      begin = at + pattern.size();
+    for (uint64_t from = range.begin; from < range.end; from += kPiece) {
+      const size_t count =
+          memory.read(from, bytes.data(), std::min<uint64_t>(bytes.size(), range.end - from));
+      if (count == 0) break;
+      for (size_t begin = 0; begin < count;) {
+        const void* found = memmem(bytes.data() + begin, count - begin, pattern.data(), pattern.size());
+        if (!found) break;
+        const size_t at = static_cast<size_t>(static_cast<const std::byte*>(found) - bytes.data());
+        const std::byte flipped = bytes[at + offset] ^ kHighExponentBit;
+        const uint64_t address = from + at + offset;
+        if (memory.write(address, &flipped, 1)) flipped_at.push_back(address);
+        begin = at + pattern.size();
+      }
     }
   }
   return flipped_at;

@@ -140,8 +140,8 @@ TEST(Config, UnknownNamesGetTheNearestKnown) {
               AllOf(HasSubstr("environment TRIREME_MODEL__LAYER"), HasSubstr("did you mean model.layers?")));
   EXPECT_THAT(refusal(from_command_line({"--modle.seq=3"})), HasSubstr("did you mean model.seq?"));
   EXPECT_THAT(refusal(from_toml("[entirely]\ndifferent_thing = 1\n")), HasSubstr("--print-config` lists"));
-  EXPECT_THAT(refusal(from_command_line({"--model.zzz=3"})),
-              HasSubstr("unknown setting model.zzz; model has family, "));
+  EXPECT_THAT(refusal(from_command_line({"--model.different_thing=3"})),
+              HasSubstr("unknown setting model.different_thing; model has family, "));
   EXPECT_THAT(refusal(from_toml("[modell]\n")), HasSubstr("unknown setting modell"));
   EXPECT_THAT(refusal(from_toml("model = 3\n")),
               HasSubstr("my.toml:1: model is a value; expected a section"));

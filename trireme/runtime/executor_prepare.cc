@@ -82,11 +82,12 @@ void Executor::group(Prepared& prepared) {
   };
   std::vector<Stretch> read, written;
   const auto stretches = [&](int first, int count) {
-    return std::span(prepared.views).subspan(first, count) |
-           std::views::transform([](const TensorView& view) {
-             const auto* data = static_cast<const std::byte*>(view.data);
-             return Stretch{data, data + view.bytes()};
-           });
+    std::vector<Stretch> result;
+    for (const TensorView& view : std::span(prepared.views).subspan(first, count)) {
+      const auto* data = static_cast<const std::byte*>(view.data);
+      result.push_back({data, data + view.bytes()});
+    }
+    return result;
   };
   const auto touches = [](const std::vector<Stretch>& all, const Stretch& one) {
     return std::ranges::any_of(all, [&](const Stretch& s) { return s.begin < one.end && one.begin < s.end; });

@@ -89,7 +89,8 @@ InMemoryCommunicator::Exchange& InMemoryCommunicator::begin(const std::byte* dat
                                                             Share share) {
   std::shared_ptr<std::byte> memory = inner_.allocate(offers * sizeof(Offer*));
   Offer** const first = new (memory.get()) Offer* [offers] {};
-  return under_way_.emplace_back(data, std::move(memory), std::span(first, offers), own, std::move(share));
+  return under_way_.emplace_back(
+      Exchange{data, std::move(memory), std::span(first, offers), own, std::move(share)});
 }
 
 void InMemoryCommunicator::collective(std::string_view axis, const std::byte* name, std::byte* offered,
@@ -197,8 +198,8 @@ void InMemoryCommunicator::advance(Exchange& exchange) {
   using Stage = Exchange::Stage;
   const auto& [_, memory, offers, own, share, stage] = exchange;
   if (stage == Stage::kThrough || stage == Stage::kStaged) return;
-  const auto check_all = [&] {
-    for (const Offer* one : offers) {
+  const auto check_all = [&exchange] {
+    for (const Offer* one : exchange.offers) {
       if (one->withdrawn.load(std::memory_order_acquire))
         throw comm::PeerError(comm::Failure::aborted, -1, "another rank on this device has failed");
     }

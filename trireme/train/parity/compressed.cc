@@ -53,19 +53,19 @@ Written written_out(const ExchangeChoice& choice, const Exchanged& before) {
   if (tolerance_of(choice) != kUsual) return result;
   constexpr double kMove = 1e-6;
   // The first two move all numbers alike, so that none changes places, and limits against them: what nearly
-  // equals a limit may equal it in f32.
-  constexpr uint64_t kMoves = 6;
+  // equals a limit may equal it in f32. The others move each by itself, and then the other way: of two that
+  // are nearly equal, each is the larger one once.
+  constexpr uint64_t kMoves = 8;
   for (uint64_t sample = 0; sample < kMoves; ++sample) {
     Exchanged moved = before;
     if (sample < 2) moved.raised = sample == 0 ? -kMove : kMove;
     uint64_t element = 0;
-    UniformDraws draws(RngKey{sample, 0});
+    UniformDraws draws(RngKey{sample / 2, 0});
+    const double sign = sample % 2 == 0 ? 1 : -1;
     const auto move = [&](std::vector<Doubles>& of_ranks) {
       for (Doubles& numbers : of_ranks) {
         for (double& number : numbers)
-          number *= 1 + kMove * (sample == 0   ? 1
-                                 : sample == 1 ? -1
-                                               : 2 * static_cast<double>(draws.at(element++)) - 1);
+          number *= 1 + sign * kMove * (sample < 2 ? 1 : 2 * static_cast<double>(draws.at(element++)) - 1);
       }
     };
     move(moved.gradients);

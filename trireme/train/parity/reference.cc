@@ -118,8 +118,8 @@ Reference& Reference::widened() {
 void Reference::raise(Bounds& bounds, const States& expected, const States& moved) const {
   const bool in_16_bits = width_ == Width::kAsItIs && precision_of(training_.train) != DType::f32;
   const double safety = in_16_bits ? kSafetyIn16Bits : kSafety;
-  for (const auto& [name, values] : expected) {
-    const std::vector<float>& others = moved.at(name);
+  for (const auto& [name, expected_values] : expected) {
+    const std::vector<float>&values = expected_values, &others = moved.at(name);
     std::vector<float>& bound = bounds[name];
     bound.resize(values.size(), 0);
     const State* slot = program().find_state(name);
