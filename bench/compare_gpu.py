@@ -34,6 +34,7 @@ WORKS = {
     "gpt_124m": tokens("gpt", 12, 12, 768, 50304, 1024, 32),
     "gpt_355m": tokens("gpt", 24, 16, 1024, 50304, 1024, 16),
     "gpt_1.5b": tokens("gpt", 48, 25, 1600, 50304, 1024, 8),
+    "gpt_8_experts": tokens("gpt", 12, 16, 1024, 50304, 1024, 16, experts=8, top_k=2, capacity=1.25),
     "gpt_10m": tokens("gpt", 6, 6, 384, 256, 256, 8),
     "llama_1b": dict(LLAMA, kv_heads=8),
     "llama_1b_32": dict(LLAMA, kv_heads=32),
@@ -62,6 +63,7 @@ def ours(trireme, work, a):
     for key in ("layers", "heads", "kv_heads", "hidden", "feed_forward", "vocab", "seq", "classes", "width"):
         if key in work and not (key == "layers" and work["family"] == "alexnet"):
             command.append(f"--model.{key}={work[key]}")
+    command += [f"--model.moe.{key}={work[key]}" for key in ("experts", "top_k", "capacity") if key in work]
     if "image" in work:
         command.append(f"--image=3x{work['image']}x{work['image']}")
     with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,7 @@ Image networks but WRN and AlexNet are torchvision's, in channels-last memory. N
 
 import argparse
 import json
+import math
 import statistics
 import time
 
@@ -13,8 +14,61 @@ from torch import nn
 from torch.nn import functional
 
 
+class Rows(torch.autograd.Function):
+    """rows[where], zeros where that is past the end. The gradient gathers too, by the inverse map: otherwise it would
+    be added up with atomic additions, which are slower."""
+
+    @staticmethod
+    def pick(rows, where):
+        return functional.pad(rows, (0, 0, 0, 1)).gather(1, where.unsqueeze(-1).expand(-1, -1, rows.shape[-1]))
+
+    @staticmethod
+    def forward(ctx, rows, where, inverse):
+        ctx.save_for_backward(inverse)
+        return Rows.pick(rows, where)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        inverse, = ctx.saved_tensors
+        picked = Rows.pick(gradient, inverse.flatten(1))
+        return picked.view(*inverse.shape, gradient.shape[-1]).sum(2), None, None
+
+
+class Experts(nn.Module):
+    """The gate `mixtral` with a capacity: slots in each sequence, products of all experts in one batch. Returns the
+    balance loss, too."""
+
+    def __init__(self, a):
+        super().__init__()
+        self.experts, self.k = a.experts, a.top_k
+        self.slots = math.ceil(a.capacity * a.top_k * a.seq / a.experts)
+        self.router = nn.Parameter(torch.randn(a.hidden, a.experts) * 0.02)
+        self.up = nn.Parameter(torch.randn(a.experts, a.hidden, 4 * a.hidden) * 0.02)
+        self.down = nn.Parameter(torch.randn(a.experts, 4 * a.hidden, a.hidden) * 0.02)
+
+    def forward(self, x):
+        b, t, m = x.shape
+        e, k, c = self.experts, self.k, self.slots
+        with torch.autocast("cuda", enabled=False):
+            shares = (x.float() @ self.router).softmax(-1)
+        weights, chosen = shares.topk(k, -1)
+        weights, chosen = weights / weights.sum(-1, keepdim=True), chosen.flatten(1)
+        asked = functional.one_hot(chosen, e)
+        place = (asked.cumsum(1) - 1).gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+        at = torch.where(place < c, chosen * c + place, e * c)  # a choice's slot; e * c: none
+        choices = torch.arange(t * k, device=x.device).expand(b, -1)
+        choice_of = torch.full((b, e * c + 1), t * k, device=x.device).scatter(1, at, choices)[:, :-1]
+        rows = Rows.apply(x.bfloat16(), choice_of // k, at.view(b, t, k))
+        rows = rows.view(b, e, c, m).transpose(0, 1).reshape(e, b * c, m)
+        rows = torch.bmm(functional.gelu(torch.bmm(rows, self.up), approximate="tanh"), self.down)
+        rows = rows.view(e, b, c, m).transpose(0, 1).reshape(b, e * c, m)
+        y = (Rows.apply(rows, at, choice_of.unsqueeze(-1)).view(b, t, k, m) * weights.unsqueeze(-1)).sum(2)
+        balance = 0.02 * e * (asked.float().mean(1) * shares.mean(1)).sum(-1).mean()
+        return y, balance
+
+
 class Gpt(nn.Module):
-    """GPT-2: learned positions, norms first, tanh GELU, tied head."""
+    """GPT-2: learned positions, norms first, tanh GELU, tied head. With experts: logits and the balance loss."""
 
     class Block(nn.Module):
         def __init__(self, a):
@@ -22,24 +76,33 @@ class Gpt(nn.Module):
             self.heads = a.heads
             self.norm_1, self.norm_2 = nn.LayerNorm(a.hidden), nn.LayerNorm(a.hidden)
             self.qkv, self.project = nn.Linear(a.hidden, 3 * a.hidden), nn.Linear(a.hidden, a.hidden)
-            self.up, self.down = nn.Linear(a.hidden, 4 * a.hidden), nn.Linear(4 * a.hidden, a.hidden)
+            self.experts = Experts(a) if a.experts else None
+            if not self.experts:
+                self.up, self.down = nn.Linear(a.hidden, 4 * a.hidden), nn.Linear(4 * a.hidden, a.hidden)
 
         def forward(self, x):
             b, t, c = x.shape
             q, k, v = (y.view(b, t, self.heads, -1).transpose(1, 2) for y in self.qkv(self.norm_1(x)).chunk(3, -1))
             y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + self.project(y.transpose(1, 2).reshape(b, t, c))
-            return x + self.down(functional.gelu(self.up(self.norm_2(x)), approximate="tanh"))
+            if self.experts:
+                y, balance = self.experts(self.norm_2(x))
+                return x + y, balance
+            return x + self.down(functional.gelu(self.up(self.norm_2(x)), approximate="tanh")), 0
 
     def __init__(self, a):
         super().__init__()
         self.tokens, self.positions = nn.Embedding(a.vocab, a.hidden), nn.Embedding(a.seq, a.hidden)
-        self.blocks = nn.Sequential(*(Gpt.Block(a) for _ in range(a.layers)))
+        self.blocks = nn.ModuleList(Gpt.Block(a) for _ in range(a.layers))
         self.norm = nn.LayerNorm(a.hidden)
 
     def forward(self, ids):
-        x = self.tokens(ids) + self.positions.weight
-        return functional.linear(self.norm(self.blocks(x)), self.tokens.weight)
+        x, balance = self.tokens(ids) + self.positions.weight, 0
+        for block in self.blocks:
+            x, of_block = block(x)
+            balance = balance + of_block
+        logits = functional.linear(self.norm(x), self.tokens.weight)
+        return (logits, balance) if torch.is_tensor(balance) else logits
 
 
 class Llama(nn.Module):
@@ -195,8 +258,9 @@ def main():
     parser.add_argument("--optimizer", choices=("adamw", "momentum"), default="adamw")
     parser.add_argument("--compile", default="reduce-overhead", help="no, default, reduce-overhead, max-autotune")
     for name, default in dict(layers=12, heads=12, kv_heads=0, hidden=768, feed_forward=0, vocab=50304, seq=1024,
-                              batch=32, image=224, classes=1000, width=1, steps=15, warmup=6).items():
+                              batch=32, image=224, classes=1000, width=1, experts=0, top_k=2, steps=15, warmup=6).items():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
+    parser.add_argument("--capacity", type=float, default=1.25, help="of experts (gpt), as model.moe.capacity")
     a = parser.parse_args()
     a.kv_heads = a.kv_heads or a.heads
 
@@ -217,8 +281,10 @@ def main():
 
     def step():
         with torch.autocast("cuda", torch.bfloat16):
-            loss = functional.cross_entropy(compiled(inputs).flatten(0, -2), targets.flatten())
-        loss.backward()
+            found = compiled(inputs)
+            logits, balance = found if isinstance(found, tuple) else (found, 0)
+            loss = functional.cross_entropy(logits.flatten(0, -2), targets.flatten())
+        (loss + balance).backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         return loss

@@ -22,7 +22,7 @@ namespace trireme::testing {
 namespace {
 
 constexpr int kExpectedError = 7;
-constexpr int64_t kElements = 1 << 20;
+constexpr int64_t kCount = 1 << 20;
 constexpr int kSoundRuns = 1;  // the next one is noted down, to be replayed
 
 int runs_of_relu = 0;
@@ -55,7 +55,7 @@ class BrokenDevice : public Device {
 
 Program relu_between_others(const Device& device) {
   Builder b(ops(), "step");
-  const ValueId x = b.input("x", {DType::f32, {kElements}});
+  const ValueId x = b.input("x", {DType::f32, {kCount}});
   b.output("y", b.op("exp", {b.op("relu", {b.op("exp", {x})})}));
   return build_program({b.take()}, workspace_query(device));
 }
@@ -64,9 +64,9 @@ Program relu_between_others(const Device& device) {
 void run_into_fault(std::unique_ptr<Device> sound) {
   BrokenDevice device(std::move(sound));
   Executor executor(relu_between_others(device), device);
-  const std::vector<float> x(kElements, 0.5f);
+  const std::vector<float> x(kCount, 0.5f);
   executor.set_input(0, "x", x.data(), x.size() * sizeof(float));
-  std::vector<float> y(kElements);
+  std::vector<float> y(kCount);
   try {
     for (int run = 0; run < kSoundRuns + 4; ++run) executor.run(0);
     executor.read_output(0, "y", y.data(), y.size() * sizeof(float));

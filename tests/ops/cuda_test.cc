@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "tests/ops/device_runner.h"
@@ -77,6 +78,42 @@ TEST(Cuda, DropoutHasTheMaskOfTheCpu) {
     expect_same(run_on_device(*gpu(), one.op, one.attrs, inputs, types),
                 run_kernel(one.op, one.attrs, inputs, types, 1), one.label);
   }
+}
+
+// Logits that are whole numbers are often equal: the expert with the lower number is chosen then.
+TEST(Cuda, ExpertsAndSlotsAreThoseOfTheCpu) {
+  TRIREME_NEEDS_GPU();
+  for (const OpCase& one : expert_cases()) {
+    const bool by_scores = one.op == "route" && one.inputs.size() == 2;  // sums of them are rounded
+    if ((one.op != "route" && one.op != "slots") || by_scores) continue;
+    RefTensors inputs = random_inputs(one, DType::f32, /*seed=*/5);
+    const std::vector<TensorType> types = types_of(one.reference(inputs, one.attrs));
+    if (one.op == "route") {
+      for (double& value : inputs[0].values) value = std::round(value);
+    }
+    const RefTensors found = run_on_device(*gpu(), one.op, one.attrs, inputs, types),
+                     expected = run_kernel(one.op, one.attrs, inputs, types, 1);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      if (one.op == "route" && i == 0) continue;  // weights are rounded
+      EXPECT_EQ(found[i].values, expected[i].values) << case_name(one) << ": output " << i;
+    }
+  }
+}
+
+// A router's product is f32 even where others may be rounded.
+TEST(Cuda, ProductsOfRoutersAreNeverRoundedToTf32) {
+  TRIREME_NEEDS_GPU();
+  const std::unique_ptr<Device> rounding = make_cuda_device(0, {}, F32Products::kTf32);
+  OpCase product{"matmul_f32", "router", {{{512, 256}}, {{256, 64}}}, {}, nullptr};
+  const RefTensors inputs = random_inputs(product, DType::f32, /*seed=*/6);
+  const std::vector<TensorType> types = {{DType::f32, {512, 64}}};
+  const RefTensors expected = run_kernel(product.op, {}, inputs, types, 4);
+  const auto error = [&](const char* op) {
+    return relative_difference(run_on_device(*rounding, op, {}, inputs, types)[0], expected[0]);
+  };
+  EXPECT_LE(error("matmul_f32"), 1e-5);
+  EXPECT_GT(error("matmul"), 5e-5)
+      << "TF32 is not used even where it may be, so that this test can not see it";
 }
 
 // Shapes for which cuDNN proposes TF32 first: its error is near 3e-4, that of f32, in sums of 65,536

@@ -315,12 +315,14 @@ bool is_worth_timing(const Gemm& g) {
 }  // namespace
 
 Products::Plan& Products::plan_for(const Gemm& g, cudaStream_t stream, std::byte* workspace) {
-  const bool tf32 = g.dtype == DType::f32 && f32_ == F32Products::kTf32;
+  const bool tf32 = g.dtype == DType::f32 && !g.exact && f32_ == F32Products::kTf32;
   Key key = key_of(g);
   if (tf32) key[kFormats] += kOfTf32;
   if (const auto found = cache_->plans.find(key); found != cache_->plans.end()) return found->second;
-  Plan& plan = cache_->plans.try_emplace(key, cache_->handle, g, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F)
-                   .first->second;
+  Plan& plan =
+      cache_->plans
+          .try_emplace(key, cache_->handle, g, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F)
+          .first->second;
   if (const ProductAlgorithm* chosen = choices_.find(key); chosen && plan.take(cache_->handle, g, *chosen))
     return plan;
   if (choices_.missing() == ProductChoices::Missing::kTime && plan.proposed.size() > 1 &&

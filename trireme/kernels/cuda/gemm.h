@@ -22,6 +22,7 @@ struct Gemm {
   int64_t m = 0, n = 0, k = 0, batch = 1;
   Operand a, b;
   DType dtype = DType::f32;    // of a and b
+  bool exact = false;          // never TF32, even where the device may round products to it
   DType c_dtype = DType::f32;  // of c, bias and residual: as a and b, or f32
   void* c = nullptr;
   int64_t c_stride = 0, c_batch_stride = 0;

@@ -52,6 +52,12 @@ void matmul(const KernelContext& context) {
   multiply(g, context_of(context), context.workspace);
 }
 
+void matmul_f32(const KernelContext& context) {
+  Gemm g = product_of(context);
+  g.exact = true;
+  multiply(g, context_of(context), context.workspace);
+}
+
 void matmul_gelu_grad(const KernelContext& context) {
   Gemm g = product_of(context);
   g.gelu_at = context.inputs[2].data;
@@ -70,6 +76,7 @@ size_t matmul_workspace(const KernelShape& shape) {
 
 void add_matmul(KernelTable& table) {
   add_for_all_formats(table, "matmul", {matmul, matmul_workspace});
+  table.add("matmul_f32", DType::f32, {matmul_f32, matmul_workspace});
   add_for_all_formats(
       table, "matmul_to_f32",
       {.run = matmul, .workspace_bytes = matmul_workspace, .gains = [](const KernelShape&) { return true; }});

@@ -26,6 +26,7 @@ namespace cuda {
   X(add_conv2d) \
   X(add_conv2d_nhwc) \
   X(add_cross_entropy) \
+  X(add_dispatch) \
   X(add_dropout) \
   X(add_embedding) \
   X(add_layer_norm) \
@@ -40,6 +41,7 @@ namespace cuda {
   X(add_residual) \
   X(add_rms_norm) \
   X(add_rope) \
+  X(add_route) \
   X(add_shape) \
   X(add_softmax) \
   X(add_sparse) \

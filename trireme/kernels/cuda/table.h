@@ -15,18 +15,9 @@ struct NoCudaKernel {
   std::string_view op, reason;
 };
 inline constexpr auto kNoCudaKernels = std::to_array<NoCudaKernel>({
-    {"balance", "mixtures of experts run on CPUs only so far"},
-    {"balance_grad", "mixtures of experts run on CPUs only so far"},
-    {"combine", "mixtures of experts run on CPUs only so far"},
-    {"dispatch", "mixtures of experts run on CPUs only so far"},
-    {"matmul_f32", "mixtures of experts run on CPUs only so far"},
     {"rice_pack", "a code is written one bit after another"},
     {"rice_unpack", "a code is read one bit after another"},
-    {"route", "mixtures of experts run on CPUs only so far"},
-    {"route_grad", "mixtures of experts run on CPUs only so far"},
     {"shift", "pruned_ring, which passes messages on, runs on CPUs only so far"},
-    {"slot_products", "mixtures of experts run on CPUs only so far"},
-    {"slots", "mixtures of experts run on CPUs only so far"},
     {"svd_sample", "atomo, which decomposes small matrices, runs on CPUs only so far"},
 });
 
