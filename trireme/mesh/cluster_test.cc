@@ -245,5 +245,23 @@ TEST(DeviceMap, StagesThatBeginInTheMiddleOfAHostAreNotSymmetric) {
   EXPECT_FALSE(DeviceMap(mesh, cluster).is_symmetric());
 }
 
+// Hosts of four, stages of six ranks: each rank's fellow in the next stage is on another host, one or two
+// hosts further on.
+TEST(DeviceMap, OtherHostsThatLieAlikeAreSymmetric) {
+  const Cluster cluster = with_hosts(parse_cluster(kTwoHosts, "my.toml"), 6);
+  EXPECT_TRUE(DeviceMap(parse_mesh("pipe:4 data:6"), cluster).is_symmetric());
+  Cluster with_leaves = cluster;
+  with_leaves.hosts_per_leaf = 2;
+  EXPECT_FALSE(DeviceMap(parse_mesh("pipe:4 data:6"), with_leaves).is_symmetric());
+}
+
+TEST(DeviceMap, HostsWithOtherLinksAreNotSymmetric) {
+  Cluster cluster = with_hosts(parse_cluster(kTwoHosts, "my.toml"), 1);
+  cluster.hosts.push_back(cluster.hosts[0]);
+  const Mesh mesh = parse_mesh("data:2 tensor:4");
+  cluster.hosts[1].inside = "ethernet";
+  EXPECT_FALSE(DeviceMap(mesh, cluster).is_symmetric());
+}
+
 }  // namespace
 }  // namespace trireme

@@ -82,15 +82,17 @@ Path DeviceMap::path(int from, int to) const {
   return path;
 }
 
-// By which reaches the first member of a group sees the others: hosts of the group by the order in which it
-// meets them, and whether they are on another leaf.
-std::vector<int> DeviceMap::pattern(const std::vector<int>& members) const {
-  std::vector<int> result;
-  const int first = members[0];
-  for (const int member : members) {
-    result.push_back(host(member) - host(first));
-    result.push_back(leaf(member) - leaf(first) != 0);
-  }
+// All that paths between the members of a group depend on: their hosts and leaves, numbered as the group
+// meets them, and the classes of their hosts. Groups whose hosts are other ones, but lie alike, have the
+// same.
+std::vector<DeviceMap::Seat> DeviceMap::pattern(const std::vector<int>& members) const {
+  std::vector<Seat> result;
+  std::map<int, int> hosts, leaves;
+  const auto number = [](std::map<int, int>& numbers, int of) {
+    return numbers.try_emplace(of, static_cast<int>(numbers.size())).first->second;
+  };
+  for (const int member : members)
+    result.push_back({number(hosts, host(member)), number(leaves, leaf(member)), places_[member].of});
   return result;
 }
 
@@ -104,10 +106,10 @@ bool DeviceMap::is_symmetric() const {
     if (devices.try_emplace(stage_of(rank), here).first->second != here) return false;
   }
   for (int axis = 0; axis < static_cast<int>(mesh_.axes().size()); ++axis) {
-    std::map<int, std::vector<int>> patterns;  // by stage
+    std::map<int, std::vector<Seat>> patterns;  // by stage
     for (int rank = 0; rank < mesh_.ranks(); ++rank) {
       if (mesh_.coordinate(rank, axis) != 0) continue;
-      std::vector<int> here = pattern(mesh_.members(rank, axis));
+      std::vector<Seat> here = pattern(mesh_.members(rank, axis));
       const auto [entry, fresh] = patterns.try_emplace(axis == pipe ? 0 : stage_of(rank), here);
       if (!fresh && entry->second != here) return false;
     }

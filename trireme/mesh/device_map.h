@@ -57,7 +57,13 @@ class DeviceMap {
     const DeviceClass* device = nullptr;
     const HostClass* of = nullptr;
   };
-  std::vector<int> pattern(const std::vector<int>& members) const;
+  struct Seat {
+    int host = 0, leaf = 0;  // numbered within a group
+    const HostClass* of = nullptr;
+
+    friend bool operator==(const Seat&, const Seat&) = default;
+  };
+  std::vector<Seat> pattern(const std::vector<int>& members) const;
 
   const Mesh& mesh_;
   const Cluster& cluster_;

@@ -12,8 +12,10 @@ namespace {
 
 // The placement with its unit made as small as leaves every boundary where it is.
 Placement with_smallest_unit(Placement placement, int64_t extent, int ways) {
+  if (placement.unit == 1) return placement;
   const int64_t block = extent / placement.blocks, units = block / placement.unit;
-  for (int i = 0; i < ways; ++i) {
+  const bool even = units * placement.unit == block && units % ways == 0;  // there may be thousands of ways
+  for (int i = 0; i < ways && !even; ++i) {
     if (part_of(units, ways, i).begin * placement.unit != part_of(block, ways, i).begin) return placement;
   }
   placement.unit = 1;

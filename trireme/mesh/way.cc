@@ -39,6 +39,9 @@ bool same_boundaries(const Placement& a, const Placement& b, int64_t extent, int
     return block * size + part_of(size / p.unit, ways, i).begin * p.unit;
   };
   if (a.blocks != b.blocks) return false;
+  if (a.unit == b.unit) return true;
+  const auto is_even = [&](const Placement& p) { return extent / p.blocks / p.unit % ways == 0; };
+  if (is_even(a) && is_even(b)) return true;  // there may be thousands of ways
   for (int i = 0; i < ways; ++i) {
     if (boundary(a, 0, i) != boundary(b, 0, i)) return false;
   }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 #include "trireme/base/error.h"
@@ -24,6 +25,15 @@ struct Message {
   int step = 0;       // in which both is done; −1: before the first
 };
 
+struct Place {
+  int stage = -1, turn = 0;
+};
+// Of a phase and chunk, in all of a step.
+struct Places {
+  std::vector<Place> of_microbatch;
+  std::set<int> stages;
+};
+
 // Steps that are looked at.
 int64_t horizon(const Pipeline& pipeline) {
   if (!is_asynchronous(pipeline)) return 1;
@@ -34,7 +44,9 @@ int64_t horizon(const Pipeline& pipeline) {
   return 3 * ahead + 4;
 }
 
-class Orders {
+}  // namespace
+
+class StageOrders::Orders {
  public:
   Orders(const Pipeline& pipeline, const std::vector<Crossing>& crossings)
       : of_step_(pipeline),
@@ -44,9 +56,10 @@ class Orders {
     for (size_t stage = 0; stage < pipeline_.order.size(); ++stage) {
       const std::vector<ChunkTurn>& turns = pipeline_.order[stage];
       for (size_t i = 0; i < turns.size(); ++i) {
-        std::vector<Place>& places = places_[{turns[i].phase, turns[i].chunk}];
+        auto& [places, stages] = places_[{turns[i].phase, turns[i].chunk}];
         places.resize(std::max(places.size(), static_cast<size_t>(turns[i].microbatch) + 1));
         places[turns[i].microbatch] = {static_cast<int>(stage), static_cast<int>(i)};
+        stages.insert(static_cast<int>(stage));
       }
     }
     find_messages();
@@ -110,10 +123,10 @@ class Orders {
   void add_items(std::vector<Item>& items, int stage, int step, const Versions& versions) const {
     const auto [from, to] = range(stage, step);
     std::vector<std::vector<const Message*>> asked(to - from + 1), sent(to - from);
-    for (const Message& message : messages_) {
-      if (message.step != step) continue;
-      if (message.to == stage) asked[message.asked_at - from].push_back(&message);
-      if (message.from == stage) sent[message.sent_at - from].push_back(&message);
+    for (const Message* message : of_stage_[stage]) {
+      if (message->step != step) continue;
+      if (message->to == stage) asked[message->asked_at - from].push_back(message);
+      if (message->from == stage) sent[message->sent_at - from].push_back(message);
     }
     using Kind = Item::Kind;
     const auto add_asked = [&](int place) {
@@ -132,20 +145,21 @@ class Orders {
     add_asked(to - from);
   }
 
-  struct Place {
-    int stage = -1, turn = 0;
-  };
-  // By microbatch, of all of a step.
-  const std::vector<Place>& places(Phase phase, int chunk) const {
+  const Places& places(Phase phase, int chunk) const {
     const auto found = places_.find({phase, chunk});
     TRIREME_CHECK((found != places_.end()));
-    TRIREME_CHECK(found->second.size() >= static_cast<size_t>(pipeline_.microbatches));
+    TRIREME_CHECK(found->second.of_microbatch.size() >= static_cast<size_t>(pipeline_.microbatches));
     return found->second;
   }
   // Of those that make a crossing and read it; there are thousands of microbatches, and few readers.
   struct Ends {
-    const std::vector<Place>* made;
-    std::vector<const std::vector<Place>*> read;
+    const Places* made;
+    std::vector<const Places*> read;
+
+    bool are_on(int stage) const {
+      return made->stages.contains(stage) ||
+             std::ranges::any_of(read, [&](const Places* places) { return places->stages.contains(stage); });
+    }
   };
   Ends ends_of(const Crossing& crossing) const {
     Ends ends{&places(crossing.phase, crossing.chunk), {}};
@@ -157,10 +171,10 @@ class Orders {
     for (size_t c = 0; c < crossings_.size(); ++c) {
       const Ends ends = ends_of(crossings_[c]);
       for (int64_t m = 0; m < pipeline_.microbatches; ++m) {
-        const Place made = (*ends.made)[m];
+        const Place made = ends.made->of_microbatch[m];
         std::map<int, int> first_read;  // by stage
-        for (const std::vector<Place>* places : ends.read) {
-          const Place read = (*places)[m];
+        for (const Places* places : ends.read) {
+          const Place read = places->of_microbatch[m];
           if (read.stage == made.stage) continue;
           const auto [found, is_new] = first_read.emplace(read.stage, read.turn);
           found->second = std::min(found->second, read.turn);
@@ -182,23 +196,27 @@ class Orders {
       message.asked_at = std::clamp(found->second - 1, from, to);
     }
     of_crossing_.resize(crossings_.size());
-    for (const Message& message : messages_) of_crossing_[message.crossing].push_back(&message);
+    of_stage_.resize(pipeline_.order.size());
+    for (const Message& message : messages_) {
+      of_crossing_[message.crossing].push_back(&message);
+      of_stage_[message.from].push_back(&message);
+      of_stage_[message.to].push_back(&message);
+    }
   }
 
   // The turns from the first that a stage has a microbatch of a crossing to the last; first > last: never.
   struct Stay {
     int first = std::numeric_limits<int>::max(), last = -1;
   };
-  std::vector<Stay> stays(int stage, int number) const {
-    const Ends ends = ends_of(crossings_[number]);
+  std::vector<Stay> stays(int stage, int number, const Ends& ends) const {
     std::vector<Stay> stays(pipeline_.microbatches);
     for (int64_t m = 0; m < pipeline_.microbatches; ++m) {
-      const Place made = (*ends.made)[m];
+      const Place made = ends.made->of_microbatch[m];
       Stay& stay = stays[m];
       // The sender keeps it for one turn more.
       if (made.stage == stage) stay = {made.turn, made.turn + 1};
-      for (const std::vector<Place>* places : ends.read) {
-        const Place read = (*places)[m];
+      for (const Places* places : ends.read) {
+        const Place read = places->of_microbatch[m];
         if (read.stage == stage) stay.last = std::max(stay.last, read.turn);
       }
     }
@@ -223,7 +241,9 @@ class Orders {
   }
 
   int slots(int stage, int crossing) const {
-    const std::vector<Stay> all = stays(stage, crossing);
+    const Ends ends = ends_of(crossings_[crossing]);
+    if (!ends.are_on(stage)) return 0;
+    const std::vector<Stay> all = stays(stage, crossing, ends);
     if (std::ranges::all_of(all, [](const Stay& stay) { return stay.last < 0; })) return 0;
     int slots = 1;
     while (!fits(all, slots)) ++slots;
@@ -245,19 +265,20 @@ class Orders {
     }
   }
 
-  const Pipeline& of_step_;
+  const Pipeline of_step_;
   const Unrolled unrolled_;
   const Pipeline& pipeline_;  // all of its steps
-  const std::vector<Crossing>& crossings_;
-  std::map<std::pair<Phase, int>, std::vector<Place>> places_;  // of a phase and chunk, by microbatch
+  const std::vector<Crossing> crossings_;
+  std::map<std::pair<Phase, int>, Places> places_;  // of a phase and chunk
   std::vector<Message> messages_;
-  std::vector<std::vector<const Message*>> of_crossing_;
+  std::vector<std::vector<const Message*>> of_crossing_, of_stage_;  // in the order of all messages
 };
 
-}  // namespace
+StageOrders::StageOrders(const Pipeline& pipeline, const std::vector<Crossing>& crossings)
+    : orders_(std::make_shared<const Orders>(pipeline, crossings)) {}
 
-StageOrder stage_order(const Pipeline& pipeline, const std::vector<Crossing>& crossings, int stage) {
-  return Orders(pipeline, crossings).of(stage);
+StageOrder StageOrders::of(int stage) const {
+  return orders_->of(stage);
 }
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 // reads older weights than the newest, the stage keeps a copy of them from before the update.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "trireme/passes/stage.h"
@@ -35,6 +36,17 @@ struct StageOrder {
   std::vector<int> slots;
   int kept = 0;  // versions of the weights beside the newest, in slots likewise
 };
-StageOrder stage_order(const Pipeline& pipeline, const std::vector<Crossing>& crossings, int stage);
+
+// The orders of all stages. What they have in common is found once: stages may be dozens, and microbatches
+// hundreds.
+class StageOrders {
+ public:
+  StageOrders(const Pipeline& pipeline, const std::vector<Crossing>& crossings);
+  StageOrder of(int stage) const;
+
+ private:
+  class Orders;
+  std::shared_ptr<const Orders> orders_;
+};
 
 }  // namespace trireme

@@ -36,7 +36,8 @@ bool can_run(const PipelineSchedule& schedule) {
 void play(const Pipeline& pipeline, const std::string& what) {
   const std::vector<Crossing> all = crossings(pipeline);
   std::vector<StageOrder> orders;
-  for (int stage = 0; stage < pipeline.stages(); ++stage) orders.push_back(stage_order(pipeline, all, stage));
+  const StageOrders of_all(pipeline, all);
+  for (int stage = 0; stage < pipeline.stages(); ++stage) orders.push_back(of_all.of(stage));
   using Kind = StageOrder::Item::Kind;
   std::map<std::pair<int, int>, std::vector<std::pair<int, int64_t>>> sent, asked;  // by sender and receiver
   for (int stage = 0; stage < pipeline.stages(); ++stage) {
@@ -91,7 +92,7 @@ TEST(StageOrder, KeepsAsManyStashesAsTheScheduleHasMicrobatchesUnderWay) {
       for (int stage = 0; stage < stages; ++stage) {
         for (size_t c = 0; c < all.size(); ++c) {
           if (all[c].state != "stash" || all[c].chunk != stage) continue;
-          EXPECT_EQ(stage_order(pipeline, all, stage).slots[c],
+          EXPECT_EQ(StageOrders(pipeline, all).of(stage).slots[c],
                     std::min<int64_t>(stages - stage, microbatches));
         }
       }

@@ -95,6 +95,8 @@ Stages::Stages(const std::vector<StepSegment>& local, const Pipeline& pipeline, 
                                        evaluates ? "evaluate" : "stash", parts ? &*parts : nullptr));
     }
   }
+  orders_.emplace(pipeline_, staged_.front().crossings);
+  evaluation_orders_.emplace(evaluation_, staged_[evaluate_].crossings);
   add_state_stages();
   if (is_asynchronous(pipeline)) {
     updates_ = own_updates();
@@ -316,8 +318,7 @@ void Stages::add_parts(Stage& stage, int number, const StageOrder& order) const 
 
 Stage Stages::stage(int number, const std::vector<int>& peers) const {
   const Seat seat{number, peers};
-  const StageOrder order = stage_order(pipeline_, staged_.front().crossings, number),
-                   evaluation = stage_order(evaluation_, staged_[evaluate_].crossings, number);
+  const StageOrder order = orders_->of(number), evaluation = evaluation_orders_->of(number);
   Stage stage;
   stage.step = step_actions(order.items, seat);
   if (is_asynchronous(pipeline_)) stage.fill = step_actions(order.fill, seat);

@@ -79,7 +79,8 @@ class Stages {
   const std::vector<StepSegment>& local_;
   Pipeline pipeline_;  // its own: whoever keeps the stages need not keep what they were made of
   Pipeline evaluation_;
-  std::vector<Staged> staged_;         // per segment; nothing for the update
+  std::vector<Staged> staged_;  // per segment; nothing for the update
+  std::optional<StageOrders> orders_, evaluation_orders_;
   std::vector<StagedUpdate> updates_;  // per stage
   std::set<std::string, std::less<>>
       replicated_gradients_;           // gradients, by the name that the first holder has them by

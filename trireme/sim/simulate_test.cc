@@ -13,6 +13,7 @@
 #include "tests/support/memory_forms.h"
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/program/file_turns.h"
+#include "trireme/schedule/pipeline_table.h"
 #include "trireme/sim/draw.h"
 #include "trireme/train/step_programs.h"
 
@@ -76,7 +77,6 @@ TEST(Simulate, AReportOwnsWhatItSaysOfDevices) {
   EXPECT_EQ(all.ranks[0].device, all.ranks[3].device);  // one copy, not one for each rank
 }
 
-// To the last bit: times, bytes and memory.
 // Parts of 1/257 are not of one size.
 TEST(Simulate, OfManyUnevenRanksTheLargestStandsForAll) {
   const Case what(R"({"mesh": "data:257", "preset": "zero3"})", 257);
@@ -91,28 +91,68 @@ TEST(Simulate, OfManyUnevenRanksTheLargestStandsForAll) {
   EXPECT_EQ(few.ranks[0].memory.peak_bytes, all.fullest().memory.peak_bytes);
 }
 
+// To the last bit: times, bytes and memory.
+void expect_one_stands_for_all(const Case& what, const Cluster& cluster) {
+  const SimReport few = simulate_case(what, cluster);
+  const SimReport all = simulate_case(what, cluster, {.ranks = SimOptions::Ranks::kAll});
+  EXPECT_EQ(std::ssize(all.ranks), what.plan.mesh.ranks());
+  ASSERT_EQ(std::ssize(few.ranks), what.plan.pipeline_stages());
+  EXPECT_EQ(few.step_seconds, all.step_seconds);
+  const int pipe = what.plan.mesh.find(kPipeAxis);
+  for (const RankReport& rank : all.ranks) {
+    const RankReport& standing = few.ranks[pipe < 0 ? 0 : what.plan.mesh.coordinate(rank.rank, pipe)];
+    EXPECT_EQ(rank.time.end_seconds, standing.time.end_seconds);
+    EXPECT_EQ(rank.time.work_seconds, standing.time.work_seconds);
+    EXPECT_EQ(rank.time.bubble_seconds, standing.time.bubble_seconds);
+    EXPECT_EQ(rank.time.exposed_seconds, standing.time.exposed_seconds);
+    EXPECT_EQ(rank.time.bytes_sent, standing.time.bytes_sent);
+    EXPECT_EQ(rank.time.bytes, standing.time.bytes);
+    EXPECT_EQ(rank.memory, standing.memory);
+  }
+  EXPECT_NEAR(few.flops / all.flops, 1, 1e-12);
+}
+
 TEST(Simulate, OneRankOfAStageStandsForAll) {
   for (const char* plan : kPlans) {
     SCOPED_TRACE(plan);
-    const Case what(plan, 16, 4);
-    const Cluster cluster = with_hosts(read_cluster("a100"), 2);
-    const SimReport few = simulate_case(what, cluster);
-    const SimReport all = simulate_case(what, cluster, {.ranks = SimOptions::Ranks::kAll});
-    EXPECT_EQ(std::ssize(all.ranks), what.plan.mesh.ranks());
-    EXPECT_EQ(std::ssize(few.ranks), what.plan.pipeline_stages());
-    EXPECT_EQ(few.step_seconds, all.step_seconds);
-    const int pipe = what.plan.mesh.find(kPipeAxis);
-    for (const RankReport& rank : all.ranks) {
-      const RankReport& standing = few.ranks[pipe < 0 ? 0 : what.plan.mesh.coordinate(rank.rank, pipe)];
-      EXPECT_EQ(rank.time.end_seconds, standing.time.end_seconds);
-      EXPECT_EQ(rank.time.work_seconds, standing.time.work_seconds);
-      EXPECT_EQ(rank.time.bubble_seconds, standing.time.bubble_seconds);
-      EXPECT_EQ(rank.time.exposed_seconds, standing.time.exposed_seconds);
-      EXPECT_EQ(rank.time.bytes_sent, standing.time.bytes_sent);
-      EXPECT_EQ(rank.time.bytes, standing.time.bytes);
-      EXPECT_EQ(rank.memory, standing.memory);
+    expect_one_stands_for_all(Case(plan, 16, 4), with_hosts(read_cluster("a100"), 2));
+  }
+}
+
+// Also where stages begin in the middle of a host: of eight ranks, on hosts of six.
+TEST(Simulate, OneRankOfAStageStandsForAllUnderEverySchedule) {
+  Cluster cluster = with_hosts(read_cluster("a100"), 3);
+  cluster.hosts[0].devices = 6;
+  for (const PipelineSchedule& schedule : pipeline_schedules()) {
+    const int chunks = std::max(1, schedule.needs.least_chunks);
+    const bool asynchronous = schedule.updates == PipelineSchedule::Updates::kBetweenTurns;
+    const int64_t microbatches = schedule.name == "pipedream" ? 1 : 4;
+    if (!refusal(schedule, {2, microbatches, chunks}).empty()) continue;
+    int simulated = 0;
+    for (const auto& [mesh, preset] : {std::pair("data:8", "data"),
+                                       {"data:8", "zero1"},
+                                       {"data:8", "zero3"},
+                                       {"data:4 tensor:2", "megatron+sequence+zero2"},
+                                       {"data:4 expert:2", "expert"}}) {
+      Case what(fmt::format(R"({{"mesh": "pipe:2 {}", "preset": "{}", "schedule": "{}"{}}})", mesh, preset,
+                            schedule.name, chunks > 1 ? fmt::format(R"(, "chunks": {})", chunks) : ""),
+                16 * microbatches, microbatches);
+      SCOPED_TRACE(to_json(what.plan));
+      what.model.layers = 2;
+      if (what.plan.mesh.find("expert") >= 0) what.model.moe.experts = 4;
+      if (asynchronous) {
+        what.train.clip_norm = 0;
+        what.model.family = "llama";  // without weights that two stages have
+      }
+      try {
+        what.programs();
+      } catch (const Error&) {  // they do not go together
+        continue;
+      }
+      expect_one_stands_for_all(what, cluster);
+      ++simulated;
     }
-    EXPECT_NEAR(few.flops / all.flops, 1, 1e-12);
+    EXPECT_GT(simulated, 0) << schedule.name;
   }
 }
 
