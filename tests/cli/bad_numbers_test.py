@@ -5,13 +5,16 @@ Run by ctest; alone: python3 tests/cli/bad_numbers_test.py build/release/trireme
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 
 from checkpoint_files import read_checkpoint
-from training import LossyTraining, read_metrics
+from training import LossyTraining, rank_pids, read_metrics
 
 
 def shared_memory():
@@ -108,6 +111,17 @@ class BadNumbers(LossyTraining):
                 self.assertGreater(len(numbers), 5)
             self.assertTrue(all(line["bytes"] >= 0 and line["ago_seconds"] > 0 for line in record["operations"]))
         self.assertEqual(shared_memory() - before, set())
+
+    def test_who_was_where_in_a_run_without_a_folder(self):
+        process = self.start("", "-n", "2", "--run.dir=", "--train.steps=1000000", "--train.log_every=1")
+        while not process.stdout.readline().startswith("step"):
+            self.assertIsNone(process.poll())
+        os.kill(rank_pids(process.pid)[1], signal.SIGKILL)
+        said = process.communicate(timeout=60)[0]
+        path = re.search(r"trireme inspect flight (\S+)", said)[1]
+        self.addCleanup(os.unlink, path)
+        self.assertEqual(Path(path).parent, Path(tempfile.gettempdir()))
+        self.assertIn("rank 1 was killed by signal 9", self.inspect("flight", path))
 
 
 if __name__ == "__main__":

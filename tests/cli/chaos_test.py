@@ -23,16 +23,16 @@ class Chaos(unittest.TestCase):
     def test_drills_and_their_results_in_a_file(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "results.json"
-            text = self.chaos("--transport", "tcp", "--only", "kill-step", "--only", "partition", "--seed", "3", "--json",
-                              str(path))
+            text = self.chaos("--transport", "tcp", "--only", "kill-step", "--only", "partition", "--only", "flip-wire",
+                              "--seed", "3", "--json", str(path))
             results = json.loads(path.read_text())
         self.assertEqual([(one["drill"], one["kept"], one["seed"]) for one in results],
-                         [("kill-step", True, 3), ("partition", True, 3)])
+                         [("kill-step", True, 3), ("partition", True, 3), ("flip-wire", True, 3)])
         for one in results:
             self.assertEqual(len(one["detection_seconds"]), 1)
             self.assertLessEqual(one["detection_seconds"][0], one["detection_limit_seconds"])
             self.assertIn(f"--only {one['drill']} --transport tcp --seed 3", one["command"])
-        self.assertIn("all 2 kept; again: trireme chaos --seed 3", text)
+        self.assertIn("all 3 kept; again: trireme chaos --seed 3", text)
 
     def test_survivors_go_on(self):
         text = self.chaos("--transport", "shm", "--only", "elastic-kill")

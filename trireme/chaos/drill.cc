@@ -198,10 +198,9 @@ const std::vector<Drill>& drills() {
        .fault = kFlipWire,
        .phase = kStep,
        .expected = kNamed,
-       .promise = 0,
+       .promise = 11,
        .detection = 2,
        .ranks = 4,
-       .arguments = {"--train.compare_every=1"},
        .over_shm = false},
       {.name = "flip-weight",
        .fault = kFlipWeight,
@@ -242,9 +241,9 @@ std::vector<ChosenDrill> chosen(const Choice& choice) {
                   suggestion(wanted, names));
   }
   const auto is_wanted = [&](const Drill& drill) {
-    return (choice.only.empty() && drill.promise > 0) ||
-           std::ranges::any_of(choice.only,
-                               [&](const std::string& wanted) { return drill.name.starts_with(wanted); });
+    return choice.only.empty() || std::ranges::any_of(choice.only, [&](const std::string& wanted) {
+             return drill.name.starts_with(wanted);
+           });
   };
   std::vector<ChosenDrill> result;
   for (const Drill& drill : drills()) {

@@ -45,7 +45,7 @@ struct Drill {
   Fault fault;
   Phase phase;
   Expected expected;
-  int promise;  // its number in docs/reliability.md; 0: none, and the drill is run only by its name
+  int promise;  // its number in docs/reliability.md
   double detection =
       0;                // seconds from the fault to its name in the output, at most; 0: nothing is to be said
   double recovery = 0;  // seconds from the fault to the next step, at most; 0: not measured

@@ -60,11 +60,6 @@ TEST(Drills, AreChosenByNameBeginningAndTransport) {
   EXPECT_THAT(names_of(chosen({.only = {"partition"}})), ElementsAre("partition tcp"));
 }
 
-TEST(Drills, WithoutAPromiseAreRunByNameAlone) {
-  for (const ChosenDrill& one : chosen({})) EXPECT_GT(one.drill->promise, 0);
-  EXPECT_THAT(names_of(chosen({.only = {"flip-wire"}})), ElementsAre("flip-wire tcp"));
-}
-
 TEST(Drills, OverTwoHostsAreOverTcp) {
   for (const ChosenDrill& one : chosen({.hosts = 2})) {
     EXPECT_EQ(one.transport, "tcp");

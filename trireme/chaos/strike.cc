@@ -158,7 +158,10 @@ std::function<bool(const std::string&)> names_of_fault(const Drill& drill, const
     case Fault::kPartition:
     case Fault::kOneWay:  // each side may find out first, and names the other
       return all_of({number, "(rank|not:|silent:|gone:) *[0-9]+"});
-    case Fault::kFlipWire:
+    case Fault::kFlipWire:  // it was in the payload, or in the header
+      return all_of(
+          {number,
+           fmt::format("got (other bytes than rank {0} sent|from rank {0} what is no frame)", strike.rank)});
     case Fault::kFlipWeight:
     case Fault::kFlipOptimizer:
       return all_of({"should have the same numbers do not",

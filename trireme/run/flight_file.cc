@@ -1,7 +1,13 @@
 // See flight_file.h.
 #include "trireme/run/flight_file.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
@@ -82,6 +88,16 @@ comm::FlightEntry entry_of(const FlightReader& object, int ranks) {
 }
 
 }  // namespace
+
+std::string new_flight_file(const std::string& run) {
+  namespace fs = std::filesystem;
+  if (fs::is_directory(run)) return (fs::path(run) / kFlightFile).string();
+  std::string path = (fs::temp_directory_path() / "trireme-flight-XXXXXX.json").string();
+  const int file = mkstemps(path.data(), /*suffixlen=*/5);
+  if (file < 0) throw_error("what the ranks did last can not be kept in {}: {}", path, std::strerror(errno));
+  close(file);
+  return path;
+}
 
 std::string render_flight(const FlightFile& flight) {
   const comm::FlightRecord& record = flight.record;

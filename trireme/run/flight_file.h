@@ -16,6 +16,10 @@ struct FlightFile {
   comm::FlightRecord record;
 };
 
+// Where it goes: into the run's folder, or, where there is none or the run has not made it yet, into a new
+// file for temporary ones. Throws Error.
+std::string new_flight_file(const std::string& run);
+
 std::string render_flight(const FlightFile& flight);
 // Throws Error, which opens with `where`, if the text is no such file.
 FlightFile parse_flight(std::string_view json, std::string_view where);

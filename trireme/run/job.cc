@@ -159,11 +159,11 @@ class Job {
   }
   bool keeps_copies() const { return options_.launch.elastic || config_.config.run.memory_copy_every > 0; }
   // Of ranks that were lost. What can not be written ends nothing.
-  void keep(const comm::FlightRecord& record) const {
-    const std::filesystem::path folder = config_.config.run.dir;  // "": rank 0 alone knows it
-    if (!std::filesystem::is_directory(folder)) return;           // the run has not begun
+  void keep(const comm::FlightRecord& record) {
     try {
-      replace_file(folder / kFlightFile, render_flight({wall_seconds(), record}));
+      if (flight_.empty()) flight_ = new_flight_file(config_.config.run.dir);
+      replace_file(flight_, render_flight({wall_seconds(), record}));
+      say(stderr, "trireme: all that were recorded: trireme inspect flight {}\n", flight_);
     } catch (const Error& error) {
       say(stderr, "trireme: {}\n", error.what());
     }
@@ -399,6 +399,7 @@ class Job {
   comm::Launcher launcher_ = comm::Launcher::none;
   std::string memory_;  // of the job, where this is one of its ranks
   std::optional<comm::StartedAgain> again_;
+  std::string flight_;  // the file of lost ranks, where this is the launcher and some were lost
 };
 
 // Whether a failure is this rank's own, or what another rank's failure looks like from here.

@@ -1,30 +1,18 @@
 // See tensorboard_events.h.
 #include "trireme/run/tensorboard_events.h"
 
-#include <array>
 #include <bit>
 #include <cstring>
+#include <span>
+
+#include "trireme/base/crc32c.h"
 
 namespace trireme::tensorboard {
 namespace {
 
-// CRC-32C, bit by bit reflected: x^32 + x^28 + …
-constexpr std::array<uint32_t, 256> crc_table() {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t i = 0; i < 256; ++i) {
-    uint32_t crc = i;
-    for (int bit = 0; bit < 8; ++bit) crc = crc & 1 ? crc >> 1 ^ 0x82f63b78u : crc >> 1;
-    table[i] = crc;
-  }
-  return table;
-}
-
 // As the frames have it: turned and shifted, so that the CRC of data that holds CRCs is no special case.
 uint32_t masked_crc(std::string_view data) {
-  static constexpr std::array<uint32_t, 256> kTable = crc_table();
-  uint32_t crc = 0xffffffffu;
-  for (const char byte : data) crc = crc >> 8 ^ kTable[(crc ^ static_cast<uint8_t>(byte)) & 0xff];
-  return std::rotr(~crc, 15) + 0xa282ead8u;
+  return std::rotr(crc32c(std::as_bytes(std::span(data))), 15) + 0xa282ead8u;
 }
 
 template <typename Number>

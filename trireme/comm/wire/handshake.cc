@@ -17,7 +17,7 @@ using namespace handshake;
 static_assert(std::endian::native == std::endian::little, "frames are sent as they lie in memory");
 
 // The last letter is the version of everything that is said on a connection, messages included.
-constexpr std::array<char, 8> kMagic = {'T', 'R', 'I', 'R', 'E', 'M', 'E', '1'};
+constexpr std::array<char, 8> kMagic = {'T', 'R', 'I', 'R', 'E', 'M', 'E', '2'};
 
 std::array<uint8_t, 16> job_hash(const std::string& job) {
   std::array<uint8_t, 16> hash;

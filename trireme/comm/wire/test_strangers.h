@@ -23,7 +23,7 @@ class TestStrangers {
     add([this] { say("GET / HTTP/1.1\r\n\r\n", 20); });
     add([this] { say(std::string(100'000, '\xff'), 20); });
     // Looks like one of us and claims a payload of 4 GiB.
-    add([this] { say("TRIREME1" + std::string(16, '\0') + std::string(200, '\xff'), 20); });
+    add([this] { say("TRIREME2" + std::string(16, '\0') + std::string(200, '\xff'), 20); });
     for (int i = 0; i < 8; ++i) {
       threads_.emplace_back([this] {
         Descriptor socket;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trireme/comm/collective/call.h"
 #include "trireme/comm/transport/transport.h"
 
 namespace trireme::comm {
@@ -85,9 +86,9 @@ bool Inbox::begin(const FrameHeader& header, Owner& owner) {
   if (!plausible(header)) {
     throw PeerError(
         Failure::cut_off, peer_,
-        fmt::format("rank {} sent what is no frame (kind {}, {} bytes): its memory or the link is "
-                    "broken, or it runs another version",
-                    peer_, header.kind, header.bytes));
+        fmt::format("rank {} got from rank {} what is no frame (kind {}, {} bytes, checksum {:08x}, not "
+                    "{:08x}): the memory of one of them or the link is broken",
+                    self_, peer_, header.kind, header.bytes, crc_of(header), header.header_crc));
   }
   Arriving next{.active = true, .header = header};
   if (static_cast<FrameKind>(header.kind) != FrameKind::message) {
@@ -125,6 +126,7 @@ size_t Inbox::take_payload(std::span<const std::byte> bytes) {
   // A part that is not the end is cut at a multiple of 8, so that no number is cut.
   const bool may_combine = arriving_.kept != nullptr || (arriving_.request && arriving_.request->combine);
   if (may_combine && bytes.size() < left) bytes = bytes.first(bytes.size() / 8 * 8);
+  arriving_.crc = crc32c(bytes, arriving_.crc);  // before it is combined: now it comes into the cache
   if (arriving_.request != nullptr) {
     deliver(*arriving_.request, bytes);
   } else if (arriving_.kept != nullptr) {
@@ -136,10 +138,25 @@ size_t Inbox::take_payload(std::span<const std::byte> bytes) {
   return bytes.size();
 }
 
+void Inbox::check_payload(const Arriving& arrived) const {
+  const FrameHeader& header = arrived.header;
+  if (arrived.crc == header.payload_crc) return;
+  const bool is_message = static_cast<FrameKind>(header.kind) == FrameKind::message;
+  throw PeerError(
+      Failure::mismatch, peer_,
+      fmt::format("rank {} got other bytes than rank {} sent: {} (group {}, number {}), message of {} "
+                  "bytes with checksum {:08x}, not {:08x}. The memory of one of the two or the link "
+                  "between them alters bits",
+                  self_, peer_, is_message ? to_text(Call::unpack(header.call)) : "control frame",
+                  header.stream >> 32, static_cast<uint32_t>(header.stream), header.bytes, arrived.crc,
+                  header.payload_crc));
+}
+
 void Inbox::finish(Owner& owner) {
   const Arriving done = arriving_;
   arriving_ = {};
   skip_ = padding_of(done.header.bytes);
+  check_payload(done);
   if (done.request != nullptr) complete(*done.request);
   if (done.is_control) owner.control(peer_, done.header, control_);
 }
@@ -178,6 +195,7 @@ std::span<std::byte> Inbox::direct() const {
 }
 
 void Inbox::took_directly(size_t bytes) {
+  arriving_.crc = crc32c(direct().first(bytes), arriving_.crc);
   arriving_.request->moved += bytes;
   arriving_.moved += bytes;
   position_ += bytes;

@@ -29,7 +29,8 @@ class Inbox {
 
   Inbox(int self, int peer, size_t budget_bytes) : self_(self), peer_(peer), budget_bytes_(budget_bytes) {}
 
-  // Posts a receive, or serves it from what was kept. Throws PeerError (mismatch), as take() does.
+  // Posts a receive, or serves it from what was kept. Throws PeerError (mismatch), as take() does. No receive
+  // is done whose bytes are not those that were sent.
   void post(Request& request);
   // Whether a posted receive is not served yet.
   bool waiting() const { return receives_.first != nullptr || arriving_.request != nullptr; }
@@ -41,7 +42,8 @@ class Inbox {
 
   // Takes the next bytes of the stream, which lie in memory as position() % 8 says, and returns how many.
   // What is left has to be given again, followed by more: a header or number that is not complete, or all
-  // from the message on at which the inbox is held(). A header that cannot be is a PeerError too.
+  // from the message on at which the inbox is held(). A header that cannot be is a PeerError too
+  // (cut_off: what follows means nothing), and so is a payload that was altered (mismatch).
   size_t take(std::span<const std::byte> bytes, Owner& owner);
   uint64_t position() const { return position_; }
   // The next message would exceed the budget: read no more until a receive was posted.
@@ -78,6 +80,7 @@ class Inbox {
     bool active = false;
     FrameHeader header{};
     size_t moved = 0;            // payload bytes dealt with
+    uint32_t crc = 0;            // of those
     Request* request = nullptr;  // one of these, or neither: thrown away
     Kept* kept = nullptr;
     bool is_control = false;
@@ -87,6 +90,7 @@ class Inbox {
   size_t take_payload(std::span<const std::byte> bytes);
   void finish(Owner& owner);
   void check_match(const Request& request, Label label, size_t bytes) const;
+  void check_payload(const Arriving& arrived) const;
   static void deliver(Request& request, std::span<const std::byte> bytes);
   void complete(Request& request);
 

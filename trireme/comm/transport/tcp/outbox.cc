@@ -7,6 +7,18 @@ namespace trireme::comm {
 namespace {
 
 constexpr std::array<std::byte, 8> kZeros{};
+// Payload that is handed over at once. Its checksum brings it into the second-level cache, and there it has
+// to be when the system copies it.
+constexpr size_t kPayloadAtOnce = 256 * 1024;
+// In Request::detail, beside the checksum of its payload: it is known.
+constexpr uint64_t kHasChecksum = uint64_t{1} << 32;
+
+FrameHeader header_of(Label label, FrameKind kind, size_t bytes, uint32_t payload_crc) {
+  FrameHeader header{label.stream, label.call, static_cast<uint32_t>(bytes), static_cast<uint32_t>(kind),
+                     payload_crc,  0};
+  header.header_crc = crc_of(header);
+  return header;
+}
 
 }  // namespace
 
@@ -22,7 +34,8 @@ void Outbox::post(Request& request) {
 
 void Outbox::post_control(FrameKind kind, uint64_t stream, uint64_t call, std::string_view payload) {
   payload = payload.substr(0, kMaxControlBytes);
-  const FrameHeader header{stream, call, static_cast<uint32_t>(payload.size()), static_cast<uint32_t>(kind)};
+  const FrameHeader header =
+      header_of({stream, call}, kind, payload.size(), crc32c(std::as_bytes(std::span(payload))));
   control_.append(reinterpret_cast<const char*>(&header), sizeof header);
   control_.append(payload);
   control_.append(padding_of(payload.size()), '\0');
@@ -35,9 +48,10 @@ void Outbox::add_piece(const void* data, size_t bytes, size_t& skip) {
   pieces_[piece_count_++] = {const_cast<char*>(static_cast<const char*>(data)) + skipped, bytes - skipped};
 }
 
-void Outbox::add_frame(const Request& request, size_t slot) {
-  headers_[slot] = {request.label.stream, request.label.call, static_cast<uint32_t>(request.bytes),
-                    static_cast<uint32_t>(FrameKind::message)};
+void Outbox::add_frame(Request& request, size_t slot) {
+  if (request.detail == 0) request.detail = kHasChecksum | crc32c({request.data, request.bytes});
+  headers_[slot] =
+      header_of(request.label, FrameKind::message, request.bytes, static_cast<uint32_t>(request.detail));
   size_t skip = request.moved;
   add_piece(&headers_[slot], sizeof(FrameHeader), skip);
   add_piece(request.data, request.bytes, skip);
@@ -54,9 +68,11 @@ std::span<const iovec> Outbox::next() {
   } else {
     // With control frames to send, only what has begun is finished.
     const size_t most = control_.empty() ? kMessages : 1;
-    size_t slot = 0;
-    for (const Request* request = first_; request != nullptr && slot < most; request = request->next) {
+    size_t slot = 0, payload = 0;
+    for (Request* request = first_; request != nullptr && slot < most && payload < kPayloadAtOnce;
+         request = request->next) {
       add_frame(*request, slot++);
+      payload += request->bytes;
     }
   }
   return {pieces_.data(), piece_count_};

@@ -41,7 +41,7 @@ class Outbox {
   static constexpr size_t kMessages = 8;  // in one call of the system
 
   void add_piece(const void* data, size_t bytes, size_t& skip);
-  void add_frame(const Request& request, size_t slot);
+  void add_frame(Request& request, size_t slot);
 
   Request* first_ = nullptr;
   Request* last_ = nullptr;
