@@ -69,6 +69,21 @@ class Survive(LossyTraining):
         for pid in pids:
             self.assertFalse(Path(f"/proc/{pid}").exists(), "a rank is left")
 
+    def test_a_loss_between_rewinds_changes_no_bit(self):
+        """With a rate and a limit so low that usual losses are spikes."""
+        rewinds = ["--elastic=1:2", "--train.shards=2", "--train.steps=100", "--lr_schedule.kind=constant",
+                   "--optim.lr=1e-5", "--run.checkpoint_every=20", "--train.on_spike=rewind", "--train.spike_window=10",
+                   "--train.spike_deviations=1.7", "--train.max_rewinds=1000"]
+        self.finish(self.start("whole", "-n", "2", *rewinds))
+        process = self.start("lossy", "--grow-after=1000", *rewinds)
+        self.lose(process, "lossy", 1, signal.SIGKILL, 22)
+        self.finish(process)
+        self.assertGreater(len(self.events("whole", "rewind")), 3)
+        self.assertEqual(self.losses("lossy"), self.losses("whole"))
+        last = "checkpoints/step-00000100"
+        self.assertEqual(read_checkpoint(self.folder / "lossy" / last), read_checkpoint(self.folder / "whole" / last))
+        self.assertEqual(len(self.events("lossy", "continued")), 1)
+
     def test_the_batch_stays_that_of_all_ranks_and_replicas_stay_equal(self):
         """The numbers agree up to rounding, with ZeRO and 3 ranks for 8 rows."""
         plan = ["--plan", json.dumps({"mesh": "data:4", "preset": "zero1"}), "--train.compare_every=1"]

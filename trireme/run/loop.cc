@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
@@ -208,6 +209,7 @@ class Run {
     StepMeter meter(measured(), trainer_);
     const int64_t recorded = config_.run.timeline_step;
     recorder_.emplace(context_.ranks.trace, context_.ranks.rank, recorded > 0 ? first + recorded : 0);
+    bool begins = true;
     for (int64_t step = first; works() || step < config_.train.steps; ++step) {
       StepResult done;
       try {
@@ -220,7 +222,7 @@ class Run {
         step = rewind(step, bad.what()) - 1;
         continue;
       }
-      if (step == first) tell_continuation(first);
+      if (std::exchange(begins, false)) tell_continuation(first);  // a rewind may come by `first` again
       if (done.skipped && leads()) observer_.skipped(step + 1, skip_note(step + 1, done));
       report_lost_workers();
       if (works() ? run_is_over(done) : ends_after(step + 1)) return;
@@ -242,6 +244,7 @@ class Run {
       bad_steps_.rewound("{}", folder_);
       begin_anew();
     }
+    if (memory_) memory_->rewound_to(to);
     rank_log_.reset();
     if (!leads()) return to;
     metrics_.emplace(folder_, to, rate_name());
@@ -359,10 +362,11 @@ class Run {
     if (stopping || early) result_.end = early ? RunResult::End::kNoBetter : end_of(reason);
     return stopping || early;
   }
-  // Not of a state whose best checkpoint is still being written: who goes on from it would miss that one.
+  // Not of a state whose best checkpoint, or that to rewind to, is still being written: who goes on from it
+  // would miss that one.
   bool wants_copy(int64_t step) const {
-    const bool best_may_be_missing = config_.run.keep_best && checkpoints_.is_under_way();
-    return memory_ && memory_->is_due(step) && !best_may_be_missing;
+    const bool may_miss_one = (config_.run.keep_best || bad_steps_.rewinds()) && checkpoints_.is_under_way();
+    return memory_ && memory_->is_due(step) && !may_miss_one;
   }
   // Returns whether there is one.
   bool copy_in_memory(int64_t step) {

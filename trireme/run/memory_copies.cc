@@ -26,6 +26,11 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
+// A name that is no checkpoint's; Checkpoints::clean_up() removes what has it.
+fs::path hidden(const fs::path& folder, int64_t step) {
+  return folder / (".incoming-" + checkpoint_name(step));
+}
+
 // To the disk, as all that is written of a checkpoint.
 void write_copy(const fs::path& from, const fs::path& to) {
   const FileReader source(from);
@@ -87,6 +92,21 @@ int64_t MemoryCopies::steps_to_next(int64_t step, Clock::time_point began) const
                 Communicator::Reduction::kMax);
 }
 
+void MemoryCopies::rewound_to(int64_t step) {
+  if (fits_ != Fits::kYes) return;
+  const fs::path folder = copies_.path();
+  std::error_code ignored;
+  // The latest first, and each at once: whenever this rank is killed, what is left are copies to go on from.
+  for (std::vector<int64_t> left = copies_.steps(); peers_.index == 0 && !left.empty() && left.back() > step;
+       left.pop_back())
+    fs::rename(folder / checkpoint_name(left.back()), hidden(folder, left.back()), ignored);
+  if (peers_.index == 0) copies_.clean_up();
+  next_ = step + 1;
+  retry_after_ = 0;
+  counted_from_ = step;
+  ended_ = Clock::now();
+}
+
 // While a copy is made, there are the two before it as well. Linux ends a process that uses too much memory,
 // so half of what is available is left, as for copies of checkpoints (parts_copy.h).
 std::string MemoryCopies::what_does_not_fit() const {
@@ -120,7 +140,7 @@ std::string rescue_copy(const std::string& memory, const std::string& run_dir) {
     if (!steps.empty() && steps.back() >= found.back()) return "";
     const std::string name = checkpoint_name(found.back());
     const fs::path from = fs::path(copies.path()) / name, folder(saved.path());
-    const fs::path incoming = folder / (".incoming-" + name);
+    const fs::path incoming = hidden(folder, found.back());
     try {
       open_checkpoint(from);
     } catch (const Error&) {

@@ -31,6 +31,10 @@ class MemoryCopies {
   // not fit is not tried again, another after 1, 2, 4, … steps. `state`: as for checkpoints.
   std::string make(int64_t step, const std::function<TrainState()>& state);
 
+  // The run has rewound to this step: copies of later ones are removed, so that none stands for what was
+  // undone nor takes the room of those to come.
+  void rewound_to(int64_t step);
+
   // The newest copy of more steps than these that is whole; nothing where there is none.
   std::optional<LoadedCheckpoint> load_after(int64_t step) const;
 

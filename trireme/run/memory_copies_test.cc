@@ -71,6 +71,17 @@ TEST_F(MemoryCopiesTest, AreMadeAsOftenAsTheSettingSays) {
   EXPECT_THAT(steps(memory_), ElementsAre(9, 12));
 }
 
+TEST_F(MemoryCopiesTest, ThoseOfStepsThatARewindUndidAreGone) {
+  MemoryCopies& copies = begin(1);
+  for (const int64_t step : {18, 55, 56}) EXPECT_EQ(make(step), "");
+  copies.rewound_to(20);
+  EXPECT_FALSE(copies.load_after(20));
+  EXPECT_TRUE(copies.is_due(21));
+  for (const int64_t step : {21, 22, 23}) EXPECT_EQ(make(step), "");
+  EXPECT_EQ(copies.load_after(20)->state.step, 23);
+  EXPECT_THAT(steps(memory_), ElementsAre(22, 23));
+}
+
 TEST_F(MemoryCopiesTest, TakeASmallShareOfTheTimeWhereNobodySaysHowOften) {
   MemoryCopies& copies = begin(0);
   constexpr int64_t kSteps = 1000;
