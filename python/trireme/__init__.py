@@ -131,10 +131,9 @@ def metrics(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
     return lines
 
 
-def plan(config: AnyConfig, cluster: AnyCluster, *, ranks: int = 0, model: Model | None = None, effort: int = 0,
+def plan(config: AnyConfig, cluster: AnyCluster, *, ranks: int = 0, model: Model | None = None, effort: int = 48,
          seconds: float = 300.0) -> FoundPlan:
-    """Searches for the fastest plan of a step on a cluster that need not be here. 0 ranks: all of its devices; an effort
-    of 0: the default of `trireme plan`."""
+    """Searches for the fastest plan of a step on a cluster that need not be here. 0 ranks: all of its devices."""
     return _trireme.find_plan(_config(config, None, model), _cluster(cluster), model, ranks, effort, seconds)
 
 

@@ -397,10 +397,9 @@ int plan(std::span<const std::string> arguments) {
          "any: also time the plan with every exchange method, and show whether bandwidth or latency is the "
          "limit")
       ->check(CLI::IsMember({"given", "any"}));
-  app.add_option(
-         "--effort", options.effort,
-         "simulate at most this many plans; default: 48 of a small model, fewer of a large one. The same "
-         "effort gives the same plan on any machine")
+  app.add_option("--effort", options.effort,
+                 "simulate at most this many plans; the same effort gives the same plan on any machine")
+      ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
   app.add_option(
          "--check", options.check,

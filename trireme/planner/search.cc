@@ -27,9 +27,6 @@ constexpr double kEqualTimes = 0.01;
 constexpr double kLikelyToFit = 1, kUnlikelyToFit = 1.15;
 // Of each of the steps after the search proper: fewer microbatches, offload.
 constexpr int kTries = 4;
-// Where no effort is given: simulations of small models in the search proper, and behind it for fewer
-// microbatches and other buckets, of which each has a half.
-constexpr double kDefaultEffort = 48, kEffortBehind = 20;
 // What shares a collective, beside a plan's default of 4 MiB.
 constexpr int64_t kSmallBucketKib = 1024, kLargeBucketKib = 16384, kLargestBucketKib = 65536;
 // Plans that take up to so many times as long as the best are tried with other buckets: collectives of ZeRO
@@ -124,15 +121,7 @@ class Search {
 
  private:
   bool is_over() const { return context_->limit.is_over(); }
-  double effort() const { return options_.effort > 0 ? options_.effort : kDefaultEffort; }
-  double counts(const Choice& choice) const {
-    return options_.effort > 0 ? 1 : simulation_size(subject_, choice);
-  }
-  bool is_spent() const { return spent_ >= effort(); }
-  // Behind the search proper, whether so much more was spent.
-  bool is_spent_behind(double more) const {
-    return options_.effort == 0 && spent_ >= spent_in_search_ + more;
-  }
+  bool is_spent() const { return tried_ >= options_.effort; }
   void note_limits() {
     if (!was_cut_short_) return;
     result_.end = context_->limit.is_stopped() ? SearchResult::End::kStopped : SearchResult::End::kTime;
@@ -146,8 +135,8 @@ class Search {
     if (!options_.progress) return;
     options_.progress({.choices = result_.choices,
                        .estimated = result_.estimated,
-                       .simulated = static_cast<int64_t>(spent_),
-                       .effort = static_cast<int64_t>(effort()),
+                       .simulated = tried_,
+                       .effort = options_.effort,
                        .best_seconds = result_.fitting.empty() ? 0 : best_seconds()});
   }
 
@@ -276,6 +265,7 @@ class Search {
       if (found != open.end()) round.push_back(*found);
     };
     const auto any = [](size_t) { return true; };
+    const size_t room = std::min(kRound, static_cast<size_t>(options_.effort - tried_));
     add_first(any);
     if (result_.fitting.empty()) {
       std::vector<size_t> smallest = open;
@@ -287,11 +277,8 @@ class Search {
       add_first([&](size_t i) { return may_be_faster(i) && is_neighbour(candidates_[i].choice); });
       add_first([&](size_t i) { return may_be_faster(i) && !corrections_.knows(candidates_[i].choice); });
     }
-    while (round.size() < std::min(kRound, open.size())) add_first(any);
-    size_t room = 0;
-    for (double spent = spent_; room < round.size() && spent < effort(); ++room)
-      spent += counts(candidates_[round[room]].choice);
-    round.resize(room);
+    while (round.size() < std::min(room, open.size())) add_first(any);
+    round.resize(std::min(round.size(), room));
     return round;
   }
 
@@ -351,7 +338,7 @@ class Search {
 
   // Counts a simulation, learns from it and, if it fits, puts it among the others by its time.
   void take(const Candidate& candidate, Plan plan, Simulated simulated) {
-    spent_ += counts(candidate.choice);
+    ++tried_;
     if (!simulated.report) {
       ++result_.refused;
       why_refused_ = simulated.why;
@@ -383,7 +370,6 @@ class Search {
 
   // The bound, and what is decided beside the search.
   void settle() {
-    spent_in_search_ = spent_;
     double least = best_seconds();
     for (size_t i = 0; i < candidates_.size(); ++i) {
       if (!done_[i]) least = std::min(least, candidates_[i].estimate.least_seconds);
@@ -416,7 +402,7 @@ class Search {
     open.resize(std::min<size_t>(open.size(), 2 * kTries));
     for (const size_t i : open) {
       if (candidates_[i].choice.microbatches >= fewest()->choice.microbatches) break;
-      if (is_spent_behind(kEffortBehind / 2) || cut_short() || !simulate_round({i})) break;
+      if (cut_short() || !simulate_round({i})) break;
     }
     const auto chosen = fewest();
     std::rotate(result_.fitting.begin(), chosen, std::next(chosen));
@@ -456,15 +442,13 @@ class Search {
   std::vector<Found> faster_with_buckets(const std::vector<Found>& plans, int64_t kib) {
     std::vector<Asked> asked;
     for (const Found& found : plans) {
-      if (is_spent_behind(kEffortBehind)) break;
       Choice choice = found.choice;
-      spent_ += counts(choice);
       choice.bucket_kib = kib;
       asked.push_back({choice, plan_of(choice, found.estimate.begins)});
     }
     std::vector<std::optional<Simulated>> done = simulate_all(asked);
     std::vector<Found> faster;
-    for (size_t i = 0; i < done.size(); ++i) {
+    for (size_t i = 0; i < plans.size(); ++i) {
       if (!done[i]) continue;
       ++result_.simulated;
       if (!done[i]->report || !report_fits(*done[i]->report)) continue;
@@ -575,8 +559,7 @@ class Search {
   std::set<Split> outgrown_;                    // with any rows
   bool all_estimated_ = true, was_cut_short_ = false;
   Corrections corrections_;
-  double spent_ = 0;                  // on simulations, with those that were refused
-  double spent_in_search_ = 0;        // of that, in the search proper
+  int tried_ = 0;                     // simulations, with those that were refused
   std::optional<Candidate> nearest_;  // to fitting, by its bound
   double simulated_over_ = std::numeric_limits<double>::infinity(), simulated_memory_ = 0;
   Choice nearest_simulated_;
@@ -585,13 +568,6 @@ class Search {
 };
 
 }  // namespace
-
-double simulation_size(const Subject& subject, const Choice& choice) {
-  constexpr double kSmallUnits = 32, kTurnsOfAUnit = 64;
-  const double turns =
-      choice.pipe == 1 ? 0 : static_cast<double>(choice.pipe * choice.microbatches * choice.chunks);
-  return std::max(1.0, (static_cast<double>(subject.units.size()) + turns / kTurnsOfAUnit) / kSmallUnits);
-}
 
 sim::SimReport simulate(const Subject& subject, const Cluster& cluster, const Choice& choice,
                         const Plan& plan, const sim::SimOptions& options) {

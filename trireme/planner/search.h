@@ -22,17 +22,16 @@ namespace trireme::planner {
 // How far a search is.
 struct SearchProgress {
   int64_t choices = 0, estimated = 0;  // of the space
-  int64_t simulated = 0, effort = 0;   // of those that may be, as SearchOptions::effort counts them
+  int64_t simulated = 0, effort = 0;   // of those that may be
   double best_seconds = 0;             // 0: nothing fits yet
 };
 
 struct SearchOptions {
   Wish wish = {};  // choices are held to this
   Devices devices = Devices::kAll;
-  // Simulations at most. 0: 48 of a small model, or as many as take as long (simulation_size). The same
-  // effort gives the same answer, however busy the machine is and however many threads there are, unless time
-  // is up before.
-  int effort = 0;
+  // Simulations at most. The same effort gives the same answer, however busy the machine is and however many
+  // threads there are, unless time is up before.
+  int effort = 48;
   double seconds = 300;                     // the search then ends with the best plan so far
   int threads = 2;                          // that estimate and simulate beside one another
   const std::atomic<bool>* stop = nullptr;  // ends the search likewise; outlives the result
@@ -47,10 +46,6 @@ struct Candidate {
 // All of them, the fastest by their estimates first. Throws Error where there is no choice at all.
 std::vector<Candidate> candidates(const Subject& subject, const Cluster& cluster,
                                   const SearchOptions& options = {});
-
-// How long a simulation takes, by that of a model of 32 units or fewer: it grows with the units of the model,
-// and with the turns of all stages.
-double simulation_size(const Subject& subject, const Choice& choice);
 
 // The Programs of a choice's plan on the clock. Throws Error where the plan can not work.
 sim::SimReport simulate(const Subject& subject, const Cluster& cluster, const Choice& choice,

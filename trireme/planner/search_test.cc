@@ -332,16 +332,6 @@ TEST(Search, StoppedBeforeItBeginsItSaysSo) {
   EXPECT_THROW(search(subject_of(small_gpt()), cluster_of(2, 1e9, 1e9), {.stop = &stop}), Interrupted);
 }
 
-TEST(Search, SimulationsOfLargeModelsCountMore) {
-  Subject subject;
-  subject.units.resize(14);
-  EXPECT_EQ(simulation_size(subject, {.pipe = 4, .microbatches = 32}), 1);
-  subject.units.resize(98);
-  const double one_stage = simulation_size(subject, {.microbatches = 400});
-  EXPECT_NEAR(one_stage, 3, 0.1);
-  EXPECT_GT(simulation_size(subject, {.pipe = 50, .microbatches = 400}), 4 * one_stage);
-}
-
 // The answer depends on the effort alone: not on threads, which end in any order, and not on how long
 // Programs take to build on a busy machine.
 TEST(Search, ThreadsAndDelaysFindTheSame) {
