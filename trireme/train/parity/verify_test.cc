@@ -120,6 +120,16 @@ TEST(NoFalseAlarm, ASampledLimitThatOthersEqual) {
   EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
 }
 
+// Scaled gradients in f16 have few values, so that many nearly equal the smallest that is sent.
+TEST(NoFalseAlarm, ManyThatNearlyEqualTheSmallestThatIsSent) {
+  RandomCase one{"lenet", "f16", Shape{3, 28, 31}, {}, R"({"mesh":"data:6","exchange":{
+      "method":"dgc","ratio":0.2,"momentum":0.0,"masking":1,"warmup":1}})"};
+  one.settings = {"model.family=lenet",  "model.classes=2", "model.dropout=0", "train.batch=15",
+                  "train.precision=f16", "train.seed=490",  "optim.kind=sgd",  "optim.lr=0.05"};
+  const Result result = verify_case(one);
+  EXPECT_EQ(result.verdict, Verdict::kRounding) << result.reason;
+}
+
 TEST(Verify, EveryStepNeedsABatchAndALearningRate) {
   const ResolvedConfig config =
       resolve_config({.command_line = {"model.family=mlp", "model.layers=1", "model.classes=10",

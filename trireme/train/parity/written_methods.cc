@@ -51,7 +51,7 @@ void top_k(Exchanged& x, const Settings& settings) {
   for (size_t p = 0; p < x.gradients.size(); ++p) {
     const bool feedback = settings.whole("feedback") != 0;
     const Doubles all = feedback ? x.gradients[p] + x.kept["residual"][p] : x.gradients[p];
-    const Doubles sent = largest(all, kept_count(x, settings.real("ratio")));
+    const Doubles sent = largest(all, kept_count(x, settings.real("ratio")), 0, x.raised);
     x.sum = x.sum + sent;
     if (feedback) x.kept["residual"][p] = all - sent;
   }
@@ -337,7 +337,7 @@ void pruned_ring(Exchanged& x, const Settings& settings) {
       const size_t p = (c + hop) % ranks;
       Doubles& residual = x.kept["residual"][p];
       for (size_t i = begin; i < end; ++i) arrived[i - begin] += x.gradients[p][i] + residual[i];
-      const Doubles sent = largest(arrived, k);
+      const Doubles sent = largest(arrived, k, 0, x.raised);
       for (size_t i = begin; i < end; ++i) residual[i] = arrived[i - begin] - sent[i - begin];
       arrived = sent;
     }
@@ -356,7 +356,7 @@ void shared_pattern(Exchanged& x, const Settings& settings) {
   }
   const size_t chosen = std::max<size_t>(
       1, static_cast<size_t>(std::llround(settings.real("ratio") * static_cast<double>(blocks))));
-  const Doubles pattern = largest(norms, chosen);
+  const Doubles pattern = largest(norms, chosen, 0, x.raised);
   x.sum = zeros(x);
   for (size_t p = 0; p < all.size(); ++p) {
     for (size_t i = 0; i < all[p].size(); ++i) {

@@ -20,7 +20,7 @@ struct Exchanged {
   std::vector<Doubles> gradients;                    // of each rank
   std::map<std::string, std::vector<Doubles>> kept;  // of each rank, by what they are
   Doubles sum;                                       // what all agree on
-  double raised = 0;  // by which share of themselves limits that are found by looking at a part are raised
+  double raised = 0;  // by which share of themselves limits of size are raised (largest.h)
 };
 
 void run_written(const ExchangeChoice& choice, Exchanged& x);
