@@ -13,12 +13,10 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from checkpoint_files import read_checkpoint
+from shared_memory import left_in_shared_memory
 from training import LossyTraining, rank_pids, read_metrics
-
-
-def shared_memory():
-    return {name for name in os.listdir("/dev/shm") if "trireme" in name}
 
 
 class BadNumbers(LossyTraining):
@@ -94,7 +92,7 @@ class BadNumbers(LossyTraining):
         self.assertRegex(text, r"1e-08 becomes +9\.99999994e-09 +\S+e-0\d +0\n")
 
     def test_who_was_where(self):
-        before = shared_memory()
+        before = left_in_shared_memory()
         for number, how in (signal.SIGKILL, "was killed by signal 9"), (signal.SIGSTOP, "was stuck"):
             run = f"flight{int(number)}"
             process = self.start(run, "-n", "2", "--timeout=1", "--train.steps=1000000", "--train.log_every=1000000")
@@ -110,7 +108,7 @@ class BadNumbers(LossyTraining):
                 numbers = [line["number"] for line in record["operations"] if line["rank"] == rank]
                 self.assertGreater(len(numbers), 5)
             self.assertTrue(all(line["bytes"] >= 0 and line["ago_seconds"] > 0 for line in record["operations"]))
-        self.assertEqual(shared_memory() - before, set())
+        self.assertEqual(left_in_shared_memory() - before, set())
 
     def test_who_was_where_in_a_run_without_a_folder(self):
         process = self.start("", "-n", "2", "--run.dir=", "--train.steps=1000000", "--train.log_every=1")

@@ -12,14 +12,12 @@ import time
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from checkpoint_files import read_checkpoint
+from shared_memory import left_in_shared_memory
 from training import LossyTraining, read_metrics
 
 STEPS = 1500
-
-
-def shared_memory():
-    return {name for name in os.listdir("/dev/shm") if "trireme" in name}
 
 
 class Survive(LossyTraining):
@@ -30,8 +28,8 @@ class Survive(LossyTraining):
 
     def setUp(self):
         super().setUp()
-        before = shared_memory()
-        self.addCleanup(lambda: self.assertEqual(shared_memory() - before, set(), "left in /dev/shm"))
+        before = left_in_shared_memory()
+        self.addCleanup(lambda: self.assertEqual(left_in_shared_memory() - before, set(), "left in /dev/shm"))
 
     def events(self, run, kind):
         lines = (self.folder / run / "events.jsonl").read_text().splitlines()
@@ -142,11 +140,11 @@ class Survive(LossyTraining):
         process = self.start("orphans", "-n", "2", "--elastic=1:2")
         pids = self.ranks_of(process, 2)
         self.wait_until("step", lambda: self.lines("orphans") > 3)
-        self.assertTrue(shared_memory())
+        self.assertTrue(list(Path("/dev/shm").glob(f"trireme-{process.pid}-*")))
         process.kill()
         self.wait_until("end", lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.values()))
         end = time.monotonic() + 10
-        while shared_memory() and time.monotonic() < end:
+        while left_in_shared_memory() and time.monotonic() < end:
             time.sleep(0.05)
 
     def test_refusals(self):

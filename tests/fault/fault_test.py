@@ -13,7 +13,7 @@ import sys
 import time
 import unittest
 
-from job import SLACK, Job, shared_memory
+from job import SLACK, Job, left_in_shared_memory
 
 PROGRAM, TRANSPORT = None, None
 COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "gather", "scatter",
@@ -27,7 +27,7 @@ STOP_TIMEOUT = 1.0
 
 class FaultTest(unittest.TestCase):
     def start(self, *arguments, ranks=RANKS, timeout=KILL_TIMEOUT):
-        self.before = shared_memory()
+        self.before = left_in_shared_memory()
         job = Job([PROGRAM, "-n", str(ranks), "--transport", TRANSPORT, "--timeout", str(timeout),
                    *map(str, arguments)], ranks)
         self.addCleanup(job.close)

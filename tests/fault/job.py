@@ -4,19 +4,19 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from shared_memory import left_in_shared_memory  # noqa: E402
 
 # What a busy machine may take beyond a promised time. TRIREME_STRICT_TIMES=1, on a quiet machine, takes the promises
 # at their word.
 SLACK = 0.0 if "TRIREME_STRICT_TIMES" in os.environ else 8.0
 
 LINE = re.compile(r"(?:\[rank (\d+)\] )?(ready|result|error|refused) (.*)")
-
-
-def shared_memory():
-    """What lies in /dev/shm of ours."""
-    return {name for name in os.listdir("/dev/shm") if "trireme" in name}
 
 
 def exists(pid):
@@ -103,5 +103,5 @@ class Job:
             time.sleep(0.01)
         left = [rank.pid for rank in self.ranks if rank.pid and exists(rank.pid)]
         assert not left, f"processes {left} are left"
-        more = shared_memory() - before
+        more = left_in_shared_memory() - before
         assert not more, f"{more} is left in /dev/shm"

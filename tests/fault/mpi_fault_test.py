@@ -31,7 +31,7 @@ class MpiJob(Job):
 
 class MpiFaultTest(unittest.TestCase):
     def strike(self, number, *arguments):
-        self.before = shared_memory()
+        self.before = left_in_shared_memory()
         job = MpiJob([*launch_test.mpirun(RANKS), PROGRAM, "--transport", "mpi", "--timeout", str(TIMEOUT), "--endless",
                       *map(str, arguments)], RANKS, launch_test.clean_environment())
         self.addCleanup(job.close)

@@ -53,22 +53,26 @@ TRIREME_WITH_CRC inline uint64_t add_word(uint64_t crc, uint64_t word) {
   return __builtin_ia32_crc32di(crc, word);
 }
 #elif defined(__aarch64__)
-#ifdef __clang__
-#define TRIREME_WITH_CRC __attribute__((target("crc")))
-#define TRIREME_ADD_WORD __builtin_arm_crc32cd
-#else
-#define TRIREME_WITH_CRC __attribute__((target("+crc")))
-#define TRIREME_ADD_WORD __builtin_aarch64_crc32cx
-#endif
+#define TRIREME_WITH_CRC
 bool has_instruction() {
   return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
 }
-TRIREME_WITH_CRC inline uint64_t add_word(uint64_t crc, uint64_t word) {
-  return TRIREME_ADD_WORD(static_cast<uint32_t>(crc), word);
+// Compilers have other names for it, and other ways to ask for it in one function.
+inline uint64_t add_word(uint64_t crc, uint64_t word) {
+  uint32_t sum = static_cast<uint32_t>(crc);
+  asm(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(sum) : "r"(word));
+  return sum;
+}
+#else
+#define TRIREME_WITH_CRC
+bool has_instruction() {
+  return false;
+}
+uint64_t add_word(uint64_t crc, uint64_t word) {
+  return crc ^ word;  // not called
 }
 #endif
 
-#ifdef TRIREME_WITH_CRC
 inline uint64_t word_at(const std::byte* at) {
   uint64_t word;
   std::memcpy(&word, at, sizeof word);
@@ -95,7 +99,6 @@ TRIREME_WITH_CRC uint32_t crc32c_by_instruction(std::span<const std::byte> bytes
   for (; end - at >= 8; at += 8) crc = add_word(crc, word_at(at));
   return crc32c_by_table({at, end}, ~static_cast<uint32_t>(crc));
 }
-#endif
 
 }  // namespace
 
@@ -106,11 +109,8 @@ uint32_t crc32c_by_table(std::span<const std::byte> bytes, uint32_t before) {
 }
 
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before) {
-#ifdef TRIREME_WITH_CRC
   static const bool kHasInstruction = has_instruction();
-  if (kHasInstruction) return crc32c_by_instruction(bytes, before);
-#endif
-  return crc32c_by_table(bytes, before);
+  return kHasInstruction ? crc32c_by_instruction(bytes, before) : crc32c_by_table(bytes, before);
 }
 
 }  // namespace trireme

@@ -58,13 +58,16 @@ TEST_F(WatchedFiles, FailAsTheyAreToldAndOthersDoNot) {
 
 TEST_F(WatchedFiles, AreSeenInTheirOrder) {
   std::vector<std::string> seen;
-  SystemCalls calls(SystemCalls::Watched::kFileChanges, [&](const SystemCalls::Call& call) {
-    if (call.path.starts_with(folder_.string()))
-      seen.push_back(fs::path(call.path).filename().string() + (call.removes ? " removed" : ""));
-    return SystemCalls::Answer{};
-  });
-  const int code = run_watched(
-      calls, "mkdir " + file("a") + " && mv " + file("a") + " " + file("b") + " && rmdir " + file("b"));
+  int code = 0;
+  {
+    SystemCalls calls(SystemCalls::Watched::kFileChanges, [&](const SystemCalls::Call& call) {
+      if (call.path.starts_with(folder_.string()))
+        seen.push_back(fs::path(call.path).filename().string() + (call.removes ? " removed" : ""));
+      return SystemCalls::Answer{};
+    });
+    code = run_watched(
+        calls, "mkdir " + file("a") + " && mv " + file("a") + " " + file("b") + " && rmdir " + file("b"));
+  }  // its thread has ended
   if (code == -1) GTEST_SKIP() << "no seccomp notifications here";
   EXPECT_EQ(code, 0);
   EXPECT_THAT(seen, testing::ElementsAre("a", "a", "b removed"));

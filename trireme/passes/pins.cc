@@ -31,7 +31,8 @@ Layout along_rows(const Plan& plan) {
   const int expert = spread_axis(plan.mesh, "expert");
   for (const std::string_view name : {kReplicaAxis, kDataAxis}) {
     const int axis = spread_axis(plan.mesh, name);
-    if (axis >= 0 && expert >= 0) layout[expert].blocks *= plan.mesh.axes()[axis].size;
+    if (axis >= 0 && expert >= 0 && layout[expert].kind == Placement::Kind::kSplit)
+      layout[expert].blocks *= plan.mesh.axes()[axis].size;
   }
   return layout;
 }

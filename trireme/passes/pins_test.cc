@@ -67,6 +67,15 @@ TEST(Pins, NeighboursAlongExpertShareTheRowsOfABlock) {
   EXPECT_EQ(at_rest({8, 8}, {}, both), "{data:0}");
 }
 
+// A preset may leave an axis expert to layouts of one's own.
+TEST(Pins, RowsLieAlikeAlongAnAxisExpertThatThePresetDoesNotUse) {
+  const Plan plan = parse_plan(R"({"mesh": "data:3 expert:2", "preset": "zero2"})", "test");
+  Builder b(ops(), "first");
+  b.input("ids", {DType::i32, {12, 8}});
+  const Pins pins = pins_of(plan, b.take(), SegmentKind::kForwardBackward, Microbatches::kOne);
+  EXPECT_EQ(pins.values.at("ids").at(plan.mesh.axis("expert")), Placement());
+}
+
 // How a gradient of this shape lies between the parts of a step of so many microbatches.
 std::string gradient_at_rest(const std::string& plan_json, Microbatches microbatches,
                              const Shape& shape = {8, 16}) {

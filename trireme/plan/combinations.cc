@@ -231,9 +231,6 @@ const std::vector<Combination>& combinations() {
       {kExperts, kOffloadedModel,
        "the update is cut into parts by weights, and the load of experts goes with none; a part of its own "
        "would have to be built. Offload the optimizer's states alone"},
-      {kExperts, kCuda,
-       "routers, slots and rows of experts have kernels for CPUs alone; those for a GPU would have to be "
-       "written"},
       {kExpertAxis, kExchange,
        "methods compress what ranks along data add up, and dense gradients are added up along expert too; "
        "methods would have to take both axes"},

@@ -52,7 +52,7 @@ void remove_folder(const std::string& path) {
 
 }  // namespace
 
-JobMemory::JobMemory(const std::string& where) : path_(where + "/trireme-XXXXXX") {
+JobMemory::JobMemory(const std::string& where) : path_(fmt::format("{}/trireme-{}-XXXXXX", where, getpid())) {
   if (!mkdtemp(path_.data()))
     throw_error(
         "cannot make a folder in {} for copies in memory: {}. They are what --elastic and "

@@ -10,7 +10,8 @@ namespace trireme::comm {
 
 class JobMemory {
  public:
-  // Makes a new folder that only this user can read. For a process with one thread. Throws Error.
+  // Makes a new folder that only this user can read, trireme-PID-…, with the number of this process. For a process
+  // with one thread. Throws Error.
   explicit JobMemory(const std::string& where = "/dev/shm");
   // Removes the folder. Where this process is killed instead, a process that it started for this does.
   ~JobMemory();
