@@ -69,7 +69,8 @@ TEST(Pins, NeighboursAlongExpertShareTheRowsOfABlock) {
 
 // A preset may leave an axis expert to layouts of one's own.
 TEST(Pins, RowsLieAlikeAlongAnAxisExpertThatThePresetDoesNotUse) {
-  const Plan plan = parse_plan(R"({"mesh": "data:3 expert:2", "preset": "zero2"})", "test");
+  const Plan plan =
+      parse_plan(R"({"mesh": "data:3 expert:2", "preset": "zero2", "layouts": {"w": "expert:0"}})", "test");
   Builder b(ops(), "first");
   b.input("ids", {DType::i32, {12, 8}});
   const Pins pins = pins_of(plan, b.take(), SegmentKind::kForwardBackward, Microbatches::kOne);
