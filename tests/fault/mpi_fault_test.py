@@ -14,7 +14,7 @@ import time
 import unittest
 
 import launch_test
-from job import Job, exists, shared_memory
+from job import Job, exists, left_in_shared_memory
 
 PROGRAM = None
 RANKS = 4

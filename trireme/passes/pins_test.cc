@@ -72,7 +72,7 @@ TEST(Pins, RowsLieAlikeAlongAnAxisExpertThatThePresetDoesNotUse) {
   const Plan plan =
       parse_plan(R"({"mesh": "data:3 expert:2", "preset": "zero2", "layouts": {"w": "expert:0"}})", "test");
   Builder b(ops(), "first");
-  b.input("ids", {DType::i32, {12, 8}});
+  b.input("ids", {DType::i32, {12, 8}}, Role::kBatch);
   const Pins pins = pins_of(plan, b.take(), SegmentKind::kForwardBackward, Microbatches::kOne);
   EXPECT_EQ(pins.values.at("ids").at(plan.mesh.axis("expert")), Placement());
 }

@@ -163,7 +163,7 @@ class Job {
     try {
       if (flight_.empty()) flight_ = new_flight_file(config_.config.run.dir);
       replace_file(flight_, render_flight({wall_seconds(), record}));
-      say(stderr, "trireme: all that were recorded: trireme inspect flight {}\n", flight_);
+      say(stderr, "trireme: what the ranks did last: trireme inspect flight {}\n", flight_);
     } catch (const Error& error) {
       say(stderr, "trireme: {}\n", error.what());
     }
