@@ -6,6 +6,7 @@
 #   scripts/install_packages.sh --peers    also what benchmarks and golden values are compared with
 #   scripts/install_packages.sh --fuzz     also clang and libFuzzer
 #   scripts/install_packages.sh --docs     also what makes the documentation a site
+#   scripts/install_packages.sh --pictures also what scripts/dashboard_pictures needs
 #   scripts/install_packages.sh --tests    also what only tests use: that, zsh, mypy, Slurm, test cases of ONNX, and a browser where there is a package
 set -euo pipefail
 
@@ -20,15 +21,17 @@ packages=(
   pybind11-dev python3-dev python3-numpy
 )
 site=(mkdocs mkdocs-material)
+with_browser=(chromium chromium-driver python3-selenium fonts-dejavu-core)
 browser=()
 for argument in "$@"; do
   case "$argument" in
     --peers) packages+=(python3-torch libopenblas-dev) ;;
     --docs) packages+=("${site[@]}") ;;
-    --tests) packages+=(zsh mypy libonnx-testdata slurmctld slurmd slurm-client munge "${site[@]}") browser=(chromium chromium-driver python3-selenium fonts-dejavu-core) ;;
+    --pictures) packages+=(pngquant) browser=("${with_browser[@]}") ;;
+    --tests) packages+=(zsh mypy libonnx-testdata slurmctld slurmd slurm-client munge "${site[@]}") browser=("${with_browser[@]}") ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
     *)
-      echo "install_packages.sh: unknown argument '$argument'; known are --peers, --fuzz, --docs and --tests" >&2
+      echo "install_packages.sh: unknown argument '$argument'; known are --peers, --fuzz, --docs, --pictures and --tests" >&2
       exit 2
       ;;
   esac

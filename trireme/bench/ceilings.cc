@@ -40,8 +40,8 @@ using Tag = hn::ScalableTag<float>;
 using Vector = hn::VFromD<Tag>;
 
 // Each sum is added to in place, as in a product of matrices: Arm's instruction writes over the term, so that
-// a chain of which each value is multiplied needs a move beside each. SSE2 has no fused instruction, and the
-// compiler would make the product of two constants once and only add; there the chain is multiplied.
+// a chain of which each value is multiplied needs a move beside each. x86 before AVX2 has none that is fused,
+// and the compiler would make the product of two constants once and only add; there the chain is multiplied.
 HWY_INLINE Vector multiply_add(Vector sum, Vector x, Vector y) {
 #if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2
   return hn::MulAdd(sum, x, y);
@@ -96,8 +96,8 @@ namespace {
 
 constexpr int kBursts = 5;                  // at least
 constexpr double kBandwidthSeconds = 0.15;  // for each size
-constexpr int64_t kRounds =
-    200'000;                      // a burst of some milliseconds: the clock of a thread errs by some 10 µs
+// A burst of some milliseconds: the clock of a thread errs by some 10 µs.
+constexpr int64_t kRounds = 200'000;
 constexpr int64_t kGrain = 4096;  // elements; a multiple of all lanes
 
 double running_seconds() {

@@ -23,8 +23,8 @@ std::string flight_path(const std::string& path) {
                                          : std::filesystem::path(path);
   if (!std::filesystem::exists(file))
     throw_error(
-        "{}: there is no such file. `trireme train -n` writes it when it loses a rank, or one is stuck, and says where: "
-        "into run.dir, or without it into the folder for temporary files",
+        "{}: there is no such file. `trireme train -n` writes it when a rank is lost or stuck: into run.dir or, without that, "
+        "into the folder for temporary files. It prints its name",
         file.string());
   return file.string();
 }
@@ -44,9 +44,7 @@ int inspect_flight(std::span<const std::string> arguments) {
   int rows = 4;
   bool json = false;
   CLI::App app("Shows what each rank did last when one was lost or stuck.", "trireme inspect flight");
-  app.add_option("run", path,
-                 "the run's folder, or the file of which `trireme train` said that it keeps this")
-      ->required();
+  app.add_option("run", path, "the run's folder, or the file that `trireme train` named")->required();
   app.add_option("--rows", rows, "operations per rank; default 4")->check(CLI::Range(1, 1000));
   app.add_flag("--json", json, "print the file, with all operations that were recorded");
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;

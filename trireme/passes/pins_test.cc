@@ -67,7 +67,7 @@ TEST(Pins, NeighboursAlongExpertShareTheRowsOfABlock) {
   EXPECT_EQ(at_rest({8, 8}, {}, both), "{data:0}");
 }
 
-// A preset may leave an axis expert to layouts of one's own.
+// A plan may use an axis expert in its layouts alone.
 TEST(Pins, RowsLieAlikeAlongAnAxisExpertThatThePresetDoesNotUse) {
   const Plan plan =
       parse_plan(R"({"mesh": "data:3 expert:2", "preset": "zero2", "layouts": {"w": "expert:0"}})", "test");
