@@ -32,14 +32,19 @@ def read_metrics(run):
 
 
 def rank_pids(launcher):
-    """Of a launcher's ranks, by their number."""
+    """Of a launcher's ranks, by their number. Threads and ranks may end while they are looked at."""
+    def read(path):
+        try:
+            return path.read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            return b""
+
     pids = {}
     for task in Path(f"/proc/{launcher}/task").iterdir():
-        for pid in (task / "children").read_text().split():
-            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            for variable in variables:
+        for pid in map(int, read(task / "children").split()):
+            for variable in read(Path(f"/proc/{pid}/environ")).split(b"\0"):
                 if variable.startswith(b"TRIREME_RANK="):
-                    pids[int(variable.split(b"=")[1])] = int(pid)
+                    pids[int(variable.split(b"=")[1])] = pid
     return pids
 
 

@@ -21,6 +21,12 @@ std::string onnx_path(const std::string& name, const char* ending) {
   return std::string(TRIREME_GOLDEN_DIR) + "/../onnx/" + name + ending;
 }
 
+// The folder of models of full size that make_onnx.py made; empty where the variable is not set.
+std::string full_size_folder() {
+  const char* folder = std::getenv("TRIREME_ONNX_MODELS");
+  return folder != nullptr ? folder : "";
+}
+
 // The function `integers` of make_onnx.py.
 int64_t integer_of(int64_t index, int64_t step, int64_t bound) {
   const auto hash = static_cast<uint64_t>(index + 1000003 * step) * 2654435761U + 12345;
@@ -40,16 +46,17 @@ void fill(HostTensor& tensor, int64_t step, int64_t bound) {
 
 struct Recorded {
   Training training;
-  std::vector<double> losses;
+  std::vector<double> losses, losses_in_double;
   std::map<std::string, std::vector<double>> tensors;  // elements, evenly spaced
 };
 
-Recorded read_recorded(const std::string& name) {
-  const nlohmann::json json = nlohmann::json::parse(std::ifstream(onnx_path(name, ".json")));
+// `path` without its ending.
+Recorded read_recorded(const std::string& path) {
+  const nlohmann::json json = nlohmann::json::parse(std::ifstream(path + ".json"));
   const std::vector<int64_t> sample = json.at("sample");
   const int64_t rows = json.at("rows"), classes = json.at("classes");
   const bool tokens = sample.size() == 1;
-  ModelOptions model{.family = "onnx", .path = onnx_path(name, ".onnx")};
+  ModelOptions model{.family = "onnx", .path = path + ".onnx"};
   (tokens ? model.vocab : model.classes) = classes;
   if (tokens) model.seq = sample[0];
   TrainOptions train;
@@ -60,6 +67,7 @@ Recorded read_recorded(const std::string& name) {
   optim.weight_decay = 0;
   Recorded result{{Model(model), train, optim, {rows, Shape(std::span(sample))}, {}, {}},
                   json.at("losses"),
+                  json.value("losses_in_double", std::vector<double>()),
                   json.at("tensors")};
   Shape whole{rows};
   for (const int64_t extent : sample) whole.push_back(extent);
@@ -83,7 +91,7 @@ Recorded read_recorded(const std::string& name) {
 class OnnxModels : public testing::TestWithParam<const char*> {};
 
 TEST_P(OnnxModels, TrainTenStepsAsInPyTorch) {
-  Recorded recorded = read_recorded(GetParam());
+  Recorded recorded = read_recorded(onnx_path(GetParam(), ""));
   const Training& training = recorded.training;
   const std::unique_ptr<Device> device = make_cpu_device(1);
   Trainer trainer(training.model, training.train, training.optim, training.shape, *device);
@@ -104,7 +112,7 @@ TEST_P(OnnxModels, TrainTenStepsAsInPyTorch) {
 }
 
 TEST_P(OnnxModels, PlansDifferFromOneRankByRoundingAlone) {
-  Recorded recorded = read_recorded(GetParam());
+  Recorded recorded = read_recorded(onnx_path(GetParam(), ""));
   recorded.training.batches.resize(2);
   recorded.training.rates.resize(2);
   Reference reference(recorded.training);
@@ -120,6 +128,32 @@ TEST_P(OnnxModels, PlansDifferFromOneRankByRoundingAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Exported, OnnxModels, testing::Values("resnet", "mobilenet", "bert", "gpt", "llama"),
                          [](const auto& param) { return std::string(param.param); });
+
+// A loss may be as far from PyTorch's in double precision as three times what PyTorch's own in f32 has been:
+// the batch norms of a deep network that was just drawn turn a difference in the last bit into one of a per
+// cent within a step.
+TEST(OnnxFullSize, TrainsTenStepsAsInPyTorch) {
+  if (full_size_folder().empty())
+    GTEST_SKIP()
+        << "TRIREME_ONNX_MODELS is not set: tests/parity/onnx/make_onnx.py --full FOLDER makes the models";
+  for (const char* name : {"resnet50", "mobilenet_v2", "bert_base", "gpt2", "llama"}) {
+    const Recorded recorded = read_recorded(full_size_folder() + "/" + name);
+    const Training& training = recorded.training;
+    const std::unique_ptr<Device> device = make_cpu_device(2);
+    Trainer trainer(training.model, training.train, training.optim, training.shape, *device);
+    trainer.initialise(1);
+    double off = 0, may_be_off = 1e-6;
+    for (size_t step = 0; step < recorded.losses.size(); ++step) {
+      const double loss =
+          trainer.step(training.batches[step], static_cast<int64_t>(step), training.rates[step]).loss;
+      const double exact = recorded.losses_in_double.at(step);
+      off = std::max(off, std::abs(loss - exact) / exact);
+      may_be_off = std::max(may_be_off, 3 * std::abs(recorded.losses[step] - exact) / exact);
+      EXPECT_LE(off, may_be_off) << name << ", step " << step;
+    }
+    std::printf("%s: relative difference of losses %.1e, PyTorch's own %.1e\n", name, off, may_be_off / 3);
+  }
+}
 
 TEST(Onnx, WhatIsNoModelIsRefused) {
   const auto refused = [](const std::string& path) {

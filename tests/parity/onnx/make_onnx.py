@@ -5,10 +5,13 @@ plain SGD on batches that are a function of the step (`integers` below; onnx_tes
 the losses and some elements of each tensor afterwards. Run with Debian's python3-torch and python3-onnx:
 
     python3 tests/parity/onnx/make_onnx.py
+    python3 tests/parity/onnx/make_onnx.py --full FOLDER     models of full size, 1.7 GB: not kept here
+    TRIREME_ONNX_MODELS=FOLDER build/release/tests/parity/parity_test --gtest_filter='*FullSize*'
 """
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import onnx
@@ -223,7 +226,41 @@ def batch(sample, classes, rows, step):
     return images([rows, *sample], step), integers(rows, step + 500, classes)
 
 
-def make(folder, name, case):
+# The ResNet and MobileNet v2 of torchvision, BERT base, GPT-2 and a Llama, by their numbers of layers and features.
+FULL_CASES = {
+    "resnet50": (lambda: ResNet([3, 4, 6, 3], 64, 1000), [3, 96, 96], 1000, 8),
+    "mobilenet_v2": (lambda: MobileNet(32, [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+                                            (6, 320, 1, 1)], 1280, 1000), [3, 96, 96], 1000, 8),
+    "bert_base": (lambda: Bert(30522, 32, 768, 12, 12), [32], 30522, 2),
+    "gpt2": (lambda: Gpt(50257, 1024, 768, 12, 12), [32], 50257, 2),
+    "llama": (lambda: Llama(32000, 768, 12, 4, 12), [32], 32000, 2),
+}
+FULL_RATE = 0.001
+
+
+def train(make_model, stored, case, rate, dtype):
+    """Ten steps from the weights of a file: the model and its losses."""
+    _, sample, classes, rows = case
+    torch.manual_seed(1)
+    model = make_model().train()
+    model.load_state_dict({key: stored[key] for key in model.state_dict() if key in stored}, strict=False)
+    model = model.to(dtype)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    losses = []
+    for step in range(STEPS):
+        x, targets = batch(sample, classes, rows, step)
+        if len(sample) > 1:
+            x = x.to(dtype)
+        logits = model(x, torch.ones_like(x)) if isinstance(model, Bert) else model(x)
+        loss = F.cross_entropy(logits.reshape(-1, classes), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return model, losses
+
+
+def make(folder, name, case, rate, with_double=False):
     make_model, sample, classes, rows = case
     torch.manual_seed(1)
     model = make_model().train()
@@ -237,32 +274,26 @@ def make(folder, name, case):
                       dynamic_axes={n: {0: "batch"} for n in [*names, "logits"]}, keep_initializers_as_inputs=False)
     # From what the file has: tracing the model has moved its running statistics.
     stored = {tensor.name: torch.tensor(numpy_helper.to_array(tensor)) for tensor in onnx.load(str(path)).graph.initializer}
-    torch.manual_seed(1)
-    model = make_model().train()
-    model.load_state_dict({key: stored[key] for key in model.state_dict() if key in stored}, strict=False)
-    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
-    losses = []
-    for step in range(STEPS):
-        x, targets = batch(sample, classes, rows, step)
-        logits = model(x, torch.ones_like(x)) if isinstance(model, Bert) else model(x)
-        loss = F.cross_entropy(logits.reshape(-1, classes), targets)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+    model, losses = train(make_model, stored, case, rate, torch.float32)
     tensors = {}
     for key, value in [*model.named_parameters(), *((k, v) for k, v in model.named_buffers() if "running" in k)]:
         flat = value.detach().flatten()
         tensors[key] = [flat[i * flat.numel() // 8].item() for i in range(min(8, flat.numel()))]
-    (folder / f"{name}.json").write_text(json.dumps(
-        {"sample": sample, "classes": classes, "rows": rows, "rate": RATE, "losses": losses, "tensors": tensors}, indent=1) + "\n")
+    recorded = {"sample": sample, "classes": classes, "rows": rows, "rate": rate, "losses": losses, "tensors": tensors}
+    if with_double:
+        recorded["losses_in_double"] = train(make_model, stored, case, rate, torch.float64)[1]
+    (folder / f"{name}.json").write_text(json.dumps(recorded, indent=1) + "\n")
     print(name, [round(loss, 4) for loss in losses])
 
 
 def main():
     torch.set_num_threads(1)
+    if len(sys.argv) > 1:
+        for name, case in FULL_CASES.items():
+            make(Path(sys.argv[-1]), name, case, FULL_RATE, with_double=True)
+        return
     for name, case in CASES.items():
-        make(Path(__file__).resolve().parent, name, case)
+        make(Path(__file__).resolve().parent, name, case, RATE)
 
 
 if __name__ == "__main__":
