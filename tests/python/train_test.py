@@ -1,10 +1,12 @@
 """Whole runs from Python: the same bits as the command's and C++'s on one rank and on two, callbacks, Ctrl-C, own data."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+import unittest
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import trireme as tr
 from common import REFERENCE, SECONDS, TRIREME, Folder, arguments, launched, main, run
 from points import Points, network, points
 
+MPIRUN = Path(__file__).resolve().parent.parent / "multirank" / "mpirun.sh"
 POINTS_RUN = {"train.batch": 32, "train.steps": 40, "optim.lr": 0.01}  # as in reference.cc
 
 INTERRUPTED = """
@@ -53,6 +56,16 @@ class Runs(Folder):
         self.assertEqual(curve("joined"), curve("theirs"))
         self.assertIn(f"12 {curve('joined')[-1][1]!r}\n", first)
         self.assertEqual(second, "None\n")
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
+    def test_ranks_of_mpirun(self):
+        Path("joined.py").write_text(
+            "import trireme as tr\n"
+            f"run = tr.train({self.small('joined')!r}, plan='zero1', stepped=lambda m: print(m.step, m.loss))\n")
+        said = run(MPIRUN, "mpirun", 2, sys.executable, "joined.py")
+        run(TRIREME, "train", *arguments(self.small("theirs")), "-n", "2", "--plan", "zero1")
+        self.assertEqual(curve("joined"), curve("theirs"))
+        self.assertEqual(said.count(f"12 {curve('joined')[-1][1]!r}\n"), 1)
 
     def test_a_model_and_data_of_ones_own(self):
         for ranks in (1, 2):
