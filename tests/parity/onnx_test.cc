@@ -46,7 +46,7 @@ void fill(HostTensor& tensor, int64_t step, int64_t bound) {
 
 struct Recorded {
   Training training;
-  std::vector<double> losses, losses_in_double;
+  std::vector<double> losses, losses_in_double, noise;
   std::map<std::string, std::vector<double>> tensors;  // elements, evenly spaced
 };
 
@@ -68,6 +68,7 @@ Recorded read_recorded(const std::string& path) {
   Recorded result{{Model(model), train, optim, {rows, Shape(std::span(sample))}, {}, {}},
                   json.at("losses"),
                   json.value("losses_in_double", std::vector<double>()),
+                  json.value("noise", std::vector<double>()),
                   json.at("tensors")};
   Shape whole{rows};
   for (const int64_t extent : sample) whole.push_back(extent);
@@ -129,9 +130,9 @@ TEST_P(OnnxModels, PlansDifferFromOneRankByRoundingAlone) {
 INSTANTIATE_TEST_SUITE_P(Exported, OnnxModels, testing::Values("resnet", "mobilenet", "bert", "gpt", "llama"),
                          [](const auto& param) { return std::string(param.param); });
 
-// A loss may be as far from PyTorch's in double precision as three times what PyTorch's own in f32 has been:
-// the batch norms of a deep network that was just drawn turn a difference in the last bit into one of a per
-// cent within a step.
+// A loss may be three times as far from PyTorch's in double precision as PyTorch's own in f32 are, over five
+// runs whose weights differ by 1e-6: the batch norms of a deep network that was just drawn make a per cent of
+// that within a step.
 TEST(OnnxFullSize, TrainsTenStepsAsInPyTorch) {
   if (full_size_folder().empty())
     GTEST_SKIP()
@@ -142,16 +143,17 @@ TEST(OnnxFullSize, TrainsTenStepsAsInPyTorch) {
     const std::unique_ptr<Device> device = make_cpu_device(2);
     Trainer trainer(training.model, training.train, training.optim, training.shape, *device);
     trainer.initialise(1);
-    double off = 0, may_be_off = 1e-6;
+    double off = 0, noise = 1e-6;
     for (size_t step = 0; step < recorded.losses.size(); ++step) {
       const double loss =
-          trainer.step(recorded.training.batches[step], static_cast<int64_t>(step), training.rates[step]).loss;
+          trainer.step(recorded.training.batches[step], static_cast<int64_t>(step), training.rates[step])
+              .loss;
       const double exact = recorded.losses_in_double.at(step);
       off = std::max(off, std::abs(loss - exact) / exact);
-      may_be_off = std::max(may_be_off, 3 * std::abs(recorded.losses[step] - exact) / exact);
-      EXPECT_LE(off, may_be_off) << name << ", step " << step;
+      noise = std::max(noise, recorded.noise.at(step) / exact);
+      EXPECT_LE(off, 3 * noise) << name << ", step " << step;
     }
-    std::printf("%s: relative difference of losses %.1e, PyTorch's own %.1e\n", name, off, may_be_off / 3);
+    std::printf("%s: losses differ by %.1e, PyTorch's by %.1e\n", name, off, noise);
   }
 }
 

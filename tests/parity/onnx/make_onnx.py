@@ -236,13 +236,19 @@ FULL_CASES = {
     "llama": (lambda: Llama(32000, 768, 12, 4, 12), [32], 32000, 2, 0.001),
 }
 
-def train(stored, case, dtype):
-    """Ten steps from the weights of a file: the model and its losses."""
+
+def train(stored, case, dtype, noise=None):
+    """Ten steps from the weights of a file: the model and its losses. `noise`: draws relative changes of up to 1e-6."""
     make_model, sample, classes, rows, rate = case
     torch.manual_seed(1)
     model = make_model().train()
     model.load_state_dict({key: stored[key] for key in model.state_dict() if key in stored}, strict=False)
     model = model.to(dtype)
+    if noise is not None:
+        drawn = torch.Generator().manual_seed(noise)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(1 + 1e-6 * (2 * torch.rand(parameter.shape, generator=drawn) - 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
     losses = []
     for step in range(STEPS):
@@ -279,7 +285,9 @@ def make(folder, name, case, with_double=False):
         tensors[key] = [flat[i * flat.numel() // 8].item() for i in range(min(8, flat.numel()))]
     recorded = {"sample": sample, "classes": classes, "rows": rows, "rate": rate, "losses": losses, "tensors": tensors}
     if with_double:
-        recorded["losses_in_double"] = train(stored, case, torch.float64)[1]
+        recorded["losses_in_double"] = exact = train(stored, case, torch.float64)[1]
+        noisy = [train(stored, case, torch.float32, noise)[1] for noise in range(4)]
+        recorded["noise"] = [max(abs(run[step] - exact[step]) for run in [losses, *noisy]) for step in range(STEPS)]
     (folder / f"{name}.json").write_text(json.dumps(recorded, indent=1) + "\n")
     print(name, [round(loss, 4) for loss in losses])
 
