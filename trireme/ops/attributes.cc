@@ -37,7 +37,7 @@ constexpr Known kKnown[] = {
     {"batch_norm", "groups all_groups eps momentum"},
     {"embedding", "row_offset whole_rows"},
     {"attention", "causal scale offset"},
-    {"attention_at", "scale"},
+    {"attention_at attention_padded", "scale"},
     {"rope", "base offset inverse"},
     {"rope_at", "base offset"},
     {"cross_entropy", "ignore_index label_smoothing"},

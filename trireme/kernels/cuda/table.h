@@ -15,6 +15,8 @@ struct NoCudaKernel {
   std::string_view op, reason;
 };
 inline constexpr auto kNoCudaKernels = std::to_array<NoCudaKernel>({
+    {"attention_padded", "seq2seq, whose sources have lengths, runs on CPUs only so far"},
+    {"attention_padded_grad", "seq2seq, whose sources have lengths, runs on CPUs only so far"},
     {"rice_pack", "a code is written one bit after another"},
     {"rice_unpack", "a code is read one bit after another"},
     {"shift", "pruned_ring, which passes messages on, runs on CPUs only so far"},
