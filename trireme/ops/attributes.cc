@@ -41,6 +41,7 @@ constexpr Known kKnown[] = {
     {"rope", "base offset inverse"},
     {"rope_at", "base offset"},
     {"cross_entropy", "ignore_index label_smoothing"},
+    {"ctc_loss", "blank"},
     {"dropout", "rate stream offset whole"},
     {"matmul_f32", "transpose_a transpose_b"},
     {"route", "k scores normalise scale expert_groups top_groups"},
