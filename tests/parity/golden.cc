@@ -49,8 +49,13 @@ ModelOptions read_model(const Json& object) {
   fields.read("feed_forward", model.feed_forward);
   fields.read("vocab", model.vocab);
   fields.read("seq", model.seq);
+  fields.read("source_seq", model.source_seq);
   fields.read("classes", model.classes);
   fields.read("rope_base", model.rope_base);
+  fields.read("channels", model.channels);
+  fields.read("width", model.width);
+  fields.read("patch", model.patch);
+  fields.read("window", model.window);
   fields.finish();
   return model;
 }
@@ -120,7 +125,7 @@ Batch make_images(const Golden& golden, int64_t rows, const std::string& suffix)
 Batch make_tokens(const Golden& golden, int64_t rows, const std::string& suffix) {
   Batch batch;
   HostTensor ids, targets;
-  const int64_t length = golden.shape.sample[0];
+  const int64_t length = golden.shape.sample.back();
   ids.reset(DType::i32, {rows, length});
   targets.reset(DType::i32, {rows, length});
   const Numbers tokens(golden, "tokens." + suffix), ignored(golden, "ignored." + suffix);
@@ -138,6 +143,20 @@ Batch make_tokens(const Golden& golden, int64_t rows, const std::string& suffix)
     }
   }
   batch.tensors = {{"ids", ids}, {"targets", targets}};
+  return batch;
+}
+
+Batch make_pairs(const Golden& golden, int64_t rows, const std::string& suffix) {
+  Batch batch = make_tokens(golden, rows, suffix);
+  HostTensor source, lengths;
+  const int64_t longest = golden.shape.sample[0];
+  source.reset(DType::i32, {rows, longest});
+  lengths.reset(DType::i32, {rows});
+  const Numbers tokens(golden, "source." + suffix), extents(golden, "lengths." + suffix);
+  for (int64_t i = 0; i < rows * longest; ++i)
+    source.values<int32_t>()[i] = tokens.integer(i, golden.model.vocab);
+  for (int64_t row = 0; row < rows; ++row) lengths.values<int32_t>()[row] = 1 + extents.integer(row, longest);
+  batch.tensors.insert(batch.tensors.begin(), {{"source", source}, {"source_length", lengths}});
   return batch;
 }
 
@@ -176,8 +195,10 @@ Golden read_golden(const std::string& name) {
 Batch make_batch(const Golden& golden, int64_t step) {
   const std::string suffix = std::to_string(step % golden.batches);
   const int64_t rows = golden.shape.rows * golden.train.accumulate;
-  Batch batch =
-      golden.shape.sample.rank() == 3 ? make_images(golden, rows, suffix) : make_tokens(golden, rows, suffix);
+  const int dims = golden.shape.sample.rank();
+  Batch batch = dims == 3   ? make_images(golden, rows, suffix)
+                : dims == 2 ? make_pairs(golden, rows, suffix)
+                            : make_tokens(golden, rows, suffix);
   batch.rows = rows;
   return batch;
 }

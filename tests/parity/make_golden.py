@@ -24,7 +24,6 @@ from optimizers import make_optimizer
 
 SEED = 7
 BATCHES = 3  # different ones; a run cycles through them, so that it learns something
-SAMPLES = 64  # elements of each tensor that a golden stores
 
 # eps of Adam is 1e-5: at 1e-8, where a gradient is zero but for rounding (the bias of the keys: a softmax does
 # not see it), the update would be rounding made large, different on every machine.
@@ -61,23 +60,57 @@ CASES = {
     "resnet18": dict(model=dict(family="resnet", layers=18, **IMAGE),
                      optim=dict(kind="momentum", lr=0.002, momentum=0.9, weight_decay=1e-4), rows=4,
                      sample=[3, 64, 64], steps=2),
+    "wide_resnet16": dict(model=dict(family="wide_resnet", layers=16, channels=4, width=2, **IMAGE),
+                          optim=dict(kind="nesterov", lr=0.02, momentum=0.9, weight_decay=5e-4), rows=8,
+                          sample=[3, 16, 16], samples=32),
+    # The form for small images: 3x3 convolutions and pools of 2x2 at the start.
+    "alexnet_small": dict(model=dict(family="alexnet", channels=6, feed_forward=40, **IMAGE),
+                          optim=dict(kind="momentum", lr=0.02, momentum=0.9, weight_decay=5e-4), rows=8,
+                          sample=[3, 20, 16]),
+    "alexnet": dict(model=dict(family="alexnet", channels=4, feed_forward=24, **IMAGE),
+                    optim=dict(kind="adam", lr=1e-3, **ADAM), rows=4, sample=[3, 67, 71], samples=32),
+    "vgg11": dict(model=dict(family="vgg", layers=11, channels=4, feed_forward=24, **IMAGE),
+                  optim=dict(kind="momentum", lr=0.01, momentum=0.9, weight_decay=5e-4), rows=6,
+                  sample=[3, 32, 32], samples=32),
+    # Sequences are shorter than the position table; few targets count, fewest in later rows.
+    "bert": dict(model=dict(family="bert", layers=2, heads=3, hidden=36, feed_forward=50, vocab=61, seq=16),
+                 optim=dict(kind="adamw", lr=3e-3, **ADAM), clip_norm=1.0, rows=4, sample=[13], ignored=0.85),
+    # Of 16x8 patches: windows of 4x4 in the first two stages (shifted in the first), then 2x2 and 1x1.
+    "swin": dict(model=dict(family="swin", layers=8, heads=2, hidden=12, patch=2, window=4, **IMAGE),
+                 optim=dict(kind="adamw", lr=2e-3, **ADAM), rows=4, sample=[3, 32, 16], samples=24),
+    # Sources of 1 to 11 tokens.
+    "seq2seq": dict(model=dict(family="seq2seq", layers=2, heads=2, hidden=24, feed_forward=40, vocab=31, seq=9,
+                               source_seq=11),
+                    optim=dict(kind="adamw", lr=3e-3, **ADAM), clip_norm=1.0, label_smoothing=0.1, rows=6,
+                    sample=[11, 9], ignored=0.7, samples=16),
 }
-DEFAULTS = dict(clip_norm=0.0, label_smoothing=0.0, accumulate=1, ignored=0.0, steps=10)
+# `samples` is the number of elements of each tensor that a golden stores.
+DEFAULTS = dict(clip_norm=0.0, label_smoothing=0.0, accumulate=1, ignored=0.0, steps=10, samples=64)
 
 
 def make_batch(case, index, dtype):
-    """Input and target. Image samples are [channels, height, width], token samples [time]."""
+    """Input and target. Image samples are [channels, height, width], token samples [time], pairs [source time, time]:
+    then the input is the source, the lengths of its rows, and what the decoder reads."""
     rows, sample, model = case["rows"] * case["accumulate"], case["sample"], case["model"]
     if len(sample) == 3:
         images = philox.weights(SEED, f"images.{index}", [rows, *sample], 0.0, 1.0)
         labels = philox.integers(SEED, f"labels.{index}", [rows], model["classes"])
         return torch.from_numpy(images).to(dtype), torch.from_numpy(labels)
-    tokens = philox.integers(SEED, f"tokens.{index}", [rows, sample[0] + 1], model["vocab"])
+    tokens = philox.integers(SEED, f"tokens.{index}", [rows, sample[-1] + 1], model["vocab"])
     targets = tokens[:, 1:].copy()
     # The chance of not counting grows from row to row up to case["ignored"], so that rows are uneven.
     chance = case["ignored"] * numpy.arange(rows)[:, None] / max(1, rows - 1)
     targets[philox.uniform(SEED, f"ignored.{index}", targets.shape) < chance] = -1
-    return torch.from_numpy(tokens[:, :-1].copy()), torch.from_numpy(targets)
+    inputs = torch.from_numpy(tokens[:, :-1].copy())
+    if len(sample) == 2:
+        source = philox.integers(SEED, f"source.{index}", [rows, sample[0]], model["vocab"])
+        lengths = 1 + philox.integers(SEED, f"lengths.{index}", [rows], sample[0])
+        inputs = torch.from_numpy(source), torch.from_numpy(lengths), inputs
+    return inputs, torch.from_numpy(targets)
+
+
+def first_rows(tensors, rows):
+    return tuple(first_rows(one, rows) for one in tensors) if isinstance(tensors, tuple) else tensors[:rows]
 
 
 def learning_rate(case, step):
@@ -85,10 +118,10 @@ def learning_rate(case, step):
     return case["optim"]["lr"] * min(1.0, (step + 1) / 4)
 
 
-def tensor_record(value, start):
+def tensor_record(value, start, samples):
     """What a golden says of a tensor: evenly spread elements, norm, and how far it went from its start."""
     flat = value.detach().to(torch.float64).flatten()
-    count = min(SAMPLES, flat.numel())
+    count = min(samples, flat.numel())
     where = [i * flat.numel() // count for i in range(count)]
     return {"norm": flat.norm().item(), "moved": (flat - start.to(torch.float64).flatten()).norm().item(),
             "largest": flat.abs().max().item(), "samples": [float(f"{flat[i].item():.8g}") for i in where]}
@@ -97,11 +130,11 @@ def tensor_record(value, start):
 def train(name, dtype):
     case = {**DEFAULTS, **CASES[name]}
     options = {**case["model"], "image": case["sample"]}
-    logits_of, parameters_of = MODELS[case["model"]["family"]]
+    logits_of, parameters_of, buffers_of = MODELS[case["model"]["family"]]
     spec = parameters_of(options)
     start = {key: torch.from_numpy(philox.weights(SEED, key, *init)).to(dtype) for key, init in spec.items()}
     parameters = {key: value.clone().requires_grad_() for key, value in start.items()}
-    buffers = {}
+    buffers = buffers_of(options)
     for key in parameters:
         if key.replace(".weight", ".bias") in parameters and ("bn" in key or "downsample.1" in key):
             norm, size = key.rsplit(".", 1)[0], parameters[key].shape
@@ -129,7 +162,7 @@ def train(name, dtype):
         norms.append(norm.item())
 
     # The trained model on as many rows as a microbatch has, with running statistics.
-    inputs, targets = (tensor[:case["rows"]] for tensor in make_batch(case, 0, dtype))
+    inputs, targets = first_rows(make_batch(case, 0, dtype), case["rows"])
     with torch.no_grad():
         logits = logits_of(parameters, options, inputs, buffers, False)
     logits, targets = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
@@ -138,9 +171,10 @@ def train(name, dtype):
 
     tensors = {}
     for key, value in {**parameters, **buffers}.items():
-        shape, shift, scale = spec.get(key, (tuple(value.shape), float("var" in key), 0.0))
+        # Every buffer starts as one number.
+        shape, shift, scale = spec.get(key) or (tuple(value.shape), start[key].flatten()[0].item(), 0.0)
         tensors[key] = {"shape": list(shape), "shift": shift, "scale": scale,
-                        **tensor_record(value, start[key])}
+                        **tensor_record(value, start[key], case["samples"])}
     optim = {key: value for key, value in case["optim"].items() if key != "lr"}
     return {"made_with": f"torch {torch.__version__}, numpy {numpy.__version__}, {platform.machine()}",
             "seed": SEED, "batches": BATCHES, "ignored": case["ignored"], "model": case["model"],

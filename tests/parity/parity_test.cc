@@ -4,7 +4,9 @@
 // Bounds. Losses: 1e-5 of the loss (promised: 1e-4), after training 1e-4. Gradient norms: 1e-4. Weights: 1e-3
 // of the largest magnitude in the tensor at each recorded element; of the tensor's norm; and, because a
 // tensor that has hardly moved would pass the former two unchanged, 2 % of the distance it went in that
-// distance itself. PyTorch's own rounding (its f32 against its f64) is listed in README.md.
+// distance itself; a tensor that PyTorch moved by rounding alone (the bias of BERT's keys, which a softmax
+// does not see) must stay as near to its start here. PyTorch's own rounding (its f32 against its f64) is
+// listed in README.md.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +17,7 @@ namespace trireme::parity {
 namespace {
 
 constexpr double kLossBound = 1e-5, kEvaluationBound = 1e-4, kNormBound = 1e-4, kWeightBound = 1e-3,
-                 kMovedBound = 0.02;
+                 kMovedBound = 0.02, kRoundingMoves = 1e-4;
 
 double norm_of(const std::vector<float>& values) {
   double squares = 0;
@@ -74,7 +76,11 @@ void expect_tensor(const Golden& golden, const std::string& name, std::vector<fl
   EXPECT_NEAR(norm_of(values), expected.norm, kWeightBound * expected.norm);
   const std::vector<float> from = starting_values(golden, name);
   for (size_t i = 0; i < values.size(); ++i) values[i] -= from[i];
-  EXPECT_NEAR(norm_of(values), expected.moved, kMovedBound * expected.moved);
+  if (expected.moved < kRoundingMoves * expected.norm) {
+    EXPECT_LT(norm_of(values), kRoundingMoves * expected.norm);
+  } else {
+    EXPECT_NEAR(norm_of(values), expected.moved, kMovedBound * expected.moved);
+  }
 }
 
 class Parity : public testing::TestWithParam<std::string> {};

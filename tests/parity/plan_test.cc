@@ -115,6 +115,25 @@ TEST(Pipelines, GiveTheSameBits) {
   }
 }
 
+// The encoder's result goes to every chunk of the decoder, and the lengths of sources to all chunks; the
+// table is read by three of them.
+TEST(Pipelines, CutEncodersFromDecoders) {
+  for (const char* precision : {"f32", "bf16"}) {
+    Training training = plan_training({"seq2seq", precision, {}});
+    training.train.accumulate = 3;
+    training.shape.rows /= 3;
+    Reference reference(std::move(training));
+    for (const char* keys :
+         {R"("pipe:2", "schedule": "gpipe")", R"("pipe:3", "schedule": "1f1b", "recompute": "full")",
+          R"("pipe:4", "schedule": "zb_h1")", R"("pipe:2", "schedule": "zb_v")",
+          R"("pipe:2 data:2", "preset": "zero1")",
+          R"("pipe:2 tensor:2", "preset": "megatron+sequence", "boundaries": "parts")"}) {
+      const Result result = verify(reference, parse_plan(fmt::format(R"({{"mesh": {}}})", keys), "plan"));
+      EXPECT_LE(result.verdict, Verdict::kRounding) << precision << ", " << keys << ": " << result.reason;
+    }
+  }
+}
+
 TEST(Pipelines, GoWithTheOtherAxes) {
   for (const char* golden : {"gpt", "llama"}) {
     Training training = plan_training({golden, "f32", {}});
@@ -423,6 +442,12 @@ std::vector<PlanCase> plan_cases() {
           {"llama_accumulated",
            "f32",
            {plan_on("data", "data:2"), plan_on("zero2", "data:2"), plan_on("zero3", "data:2")}},
+          {"bert", "f32", both({plan_on("zero3", "data:2")}, transformer)},
+          {"seq2seq", "f32", both(rows, transformer)},
+          {"seq2seq", "bf16", {plan_on("zero2", "data:3"), plan_on("megatron+sequence", "tensor:2 data:2")}},
+          {"swin", "f32", {plan_on("zero1", "data:2"), plan_on("megatron", "tensor:2")}},
+          {"alexnet_small", "f32", {plan_on("hybrid_cnn+zero1", "data:2 tensor:2")}},
+          {"wide_resnet16", "f32", {plan_on("zero3", "data:2")}},
           {"lenet", "f32", {plan_on("hybrid_cnn", "tensor:3")}},
           {"lenet_lars", "f32", both(rows, hybrid)},
           {"resnet20", "f32", {plan_on("zero3", "data:2"), plan_on("hybrid_cnn+zero1", "data:2 tensor:2")}},

@@ -76,6 +76,21 @@ std::vector<KernelCase> exchange_kernel_cases(const ModelSizes& sizes) {
                      {{"k", sizes.gradient / kOneOf}}, Results::kOverInputs)};
 }
 
+// Of rows that have from half to all of the keys.
+std::vector<KernelCase> padded_attention_kernel_cases(const ModelSizes& sizes) {
+  if (sizes.padded == 0) return {};
+  constexpr int64_t kWidth = 64;
+  const int64_t tokens = sizes.padded, batch = sizes.tokens / tokens, heads = sizes.hidden / kWidth;
+  const CaseInput q{{batch, tokens, heads, 1, kWidth}}, k{{batch, tokens, heads, kWidth}};
+  const double sum = std::log(0.75 * static_cast<double>(tokens));
+  const CaseInput lse = kept_f32({batch, heads, 1, tokens}, sum - 0.5, sum + 0.5);
+  const CaseInput lengths = ids({batch}, static_cast<double>(tokens) / 2, static_cast<double>(tokens + 1));
+  const Attrs attrs{{"scale", 1 / std::sqrt(static_cast<double>(kWidth))}};
+  const std::string shape = fmt::format("B{} T{} H{} d{}", batch, tokens, heads, kWidth);
+  return {timed_case("attention_padded", shape, {q, k, k, lengths}, attrs),
+          timed_case("attention_padded_grad", shape, {q, q, k, k, q, lse, lengths}, attrs)};
+}
+
 }  // namespace
 
 std::vector<KernelCase> attention_kernel_cases(const ModelSizes& sizes) {
@@ -147,8 +162,8 @@ std::vector<KernelCase> conv_kernel_cases(const ModelSizes& sizes) {
 
 std::vector<KernelCase> all_kernel_cases(const ModelSizes& sizes) {
   std::vector<KernelCase> all;
-  for (auto* cases : {matmul_kernel_cases, attention_kernel_cases, row_kernel_cases, conv_kernel_cases,
-                      exchange_kernel_cases}) {
+  for (auto* cases : {matmul_kernel_cases, attention_kernel_cases, padded_attention_kernel_cases,
+                      row_kernel_cases, conv_kernel_cases, exchange_kernel_cases}) {
     for (KernelCase& test : cases(sizes)) all.push_back(std::move(test));
   }
   return all;

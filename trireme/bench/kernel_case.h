@@ -23,6 +23,7 @@ struct ModelSizes {
   int64_t predicted;  // tokens of which the head and the loss are timed
   int64_t images;
   int64_t gradient = 0;  // elements of which the largest are selected; 0: not timed, for want of a kernel
+  int64_t padded = 0;    // tokens of the longest of sequences that are not equally long; 0: as above
 
   int64_t inner() const { return 4 * hidden; }
 };
@@ -33,7 +34,8 @@ inline constexpr ModelSizes kCpuSizes{.tokens = 2048,
                                       .vocab = 256,
                                       .predicted = 2048,
                                       .images = 64,
-                                      .gradient = int64_t{1} << 24};
+                                      .gradient = int64_t{1} << 24,
+                                      .padded = 512};
 inline constexpr ModelSizes kGpuSizes{
     .tokens = 16384, .hidden = 768, .vocab = 50304, .predicted = 2048, .images = 1024};
 

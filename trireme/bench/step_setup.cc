@@ -103,7 +103,7 @@ std::string usual_preset(const std::vector<std::string>& settings) {
 }
 
 int64_t StepSetup::units_per_step() const {
-  return tokens ? config.train.batch * config.model.seq : config.train.batch;
+  return tokens ? config.train.batch * tokens_of(shape.sample) : config.train.batch;
 }
 
 StepSetup set_up_step(const StepSource& source, const Plan& plan) {
@@ -123,7 +123,7 @@ StepSetup set_up_step(Config config, std::string name, const std::string& image)
   setup.config = std::move(config);
   ModelOptions& model = setup.config.model;
   const ModelRecord record = find_model(model);
-  setup.tokens = record.input == InputKind::kTokens;
+  setup.tokens = reads_text(record);
   model = assumed_model(record, std::move(model));
   setup.shape.rows = setup.config.train.batch / setup.config.train.accumulate;
   setup.shape.sample = setup.tokens || image.empty() ? record.usual_sample(model) : parse_image(image);

@@ -37,6 +37,10 @@ std::string class_name(const OpenedData& data, int64_t number) {
                                            : fmt::format("class {}", number);
 }
 
+std::string json_line(const nlohmann::ordered_json& line) {
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 // One object a line, in the order of the files or of the images in them.
 std::string prediction_lines(std::vector<Prediction> predictions, const OpenedData& data) {
   std::ranges::sort(predictions, {}, [](const Prediction& one) { return one.sample.number; });
@@ -47,9 +51,17 @@ std::string prediction_lines(std::vector<Prediction> predictions, const OpenedDa
     line["label"] = class_name(data, one.label);
     line["predicted"] = class_name(data, one.predicted);
     line["probability"] = one.probability;
-    text += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    text += json_line(line);
   }
   return text;
+}
+
+std::string translation_line(const Translation& one) {
+  return json_line({{"line", one.line},
+                    {"source", one.source},
+                    {"target", one.target},
+                    {"predicted", one.predicted},
+                    {"exact", one.exact()}});
 }
 
 nlohmann::ordered_json report_json(const TrainedModel& model, const OpenedData& data,
@@ -60,6 +72,7 @@ nlohmann::ordered_json report_json(const TrainedModel& model, const OpenedData& 
                                 {"loss", report.loss}};
   if (report.perplexity) object["perplexity"] = *report.perplexity;
   if (report.accuracy) object["accuracy"] = *report.accuracy;
+  if (report.exact) object["exact"] = *report.exact;
   object["targets"] = report.targets;
   object["samples"] = report.samples;
   return object;
@@ -71,6 +84,7 @@ void print_report(const TrainedModel& model, const OpenedData& data, const Evalu
   fmt::print("loss     {:.4f}", report.loss);
   if (report.perplexity) fmt::print("  perplexity {:.3f}", *report.perplexity);
   if (report.accuracy) fmt::print("  accuracy {:.2f}%", 100 * *report.accuracy);
+  if (report.exact) fmt::print("  exact {:.2f}%", 100 * *report.exact);
   fmt::print("  ({} targets, {} samples)\n", report.targets, report.samples);
 }
 
@@ -90,14 +104,19 @@ void evaluate_here(const EvalFlags& arguments, TrainedModel model, const RankOpt
                                                       .rank_here = rank_here,
                                                       .f32_products = f32_products_of(train)});
   std::vector<Prediction> predictions;
+  std::string lines;
   EvaluateOptions options = arguments.options;
-  if (!arguments.predictions.empty())
+  const bool pairs = model.model.record.input == InputKind::kPairs;
+  if (!arguments.predictions.empty() && pairs)
+    options.on_translation = [&](const Translation& one) { lines += translation_line(one); };
+  else if (!arguments.predictions.empty())
     options.on_prediction = [&](const Prediction& one) { predictions.push_back(one); };
   const EvaluationReport report = evaluate_model(model, data, *device, ranks, options);
   if (ranks.rank != 0) return;
   for (const std::string& message : model.messages) fmt::print(stderr, "{}\n", message);
   if (!arguments.predictions.empty())
-    write_file(arguments.predictions, prediction_lines(std::move(predictions), data), "predictions");
+    write_file(arguments.predictions, pairs ? lines : prediction_lines(std::move(predictions), data),
+               "predictions");
   print_report(model, data, report);
   if (!arguments.json.empty()) write_json(arguments.json, report_json(model, data, report));
 }
@@ -121,7 +140,7 @@ int eval(std::span<const std::string> given) {
   app.add_option("--batches", arguments.options.batches, "evaluate only this many batches; default: all")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--predictions", arguments.predictions,
-                 "write an image classifier's prediction for each sample, one JSON object per line")
+                 "write what an image classifier, or seq2seq, says of each sample, one JSON object per line")
       ->type_name("FILE");
   app.add_option("--json", arguments.json, "write the result as a JSON object")->type_name("FILE");
   add_launch_flags(app, launch);

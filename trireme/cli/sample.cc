@@ -53,24 +53,26 @@ void print_sample(const SampleFlags& arguments, const TrainedModel& trained, con
   Sampler sampler(trained.model, *device, ranks);
   read_trained_weights(trained, trained.model, sampler.weights(), checkpoint_peers(ranks));
   std::vector<int32_t> drawn;
+  int64_t written = 0;
   const auto begin = std::chrono::steady_clock::now();
   sampler.generate(tokenizer->encode(arguments.prompt), arguments.options, [&](int32_t token) {
+    ++written;
     if (token < tokenizer->vocab_size()) drawn.push_back(token);
   });
   const double seconds = seconds_since(begin);
   if (!prints) return;
-  fmt::print("{}{}\n", arguments.prompt, printable(tokenizer->decode(drawn)));
+  const bool translates = trained.model.record.input == InputKind::kPairs;
+  fmt::print("{}{}\n", translates ? "" : arguments.prompt, printable(tokenizer->decode(drawn)));
   // Beside the text, which scripts may want alone.
   std::fflush(stdout);
-  fmt::print(stderr, "{} tokens in {:.2f} s: {:.1f} tokens/s\n", arguments.options.tokens, seconds,
-             static_cast<double>(arguments.options.tokens) / seconds);
+  fmt::print(stderr, "{} tokens in {:.2f} s: {:.1f} tokens/s\n", written, seconds,
+             static_cast<double>(written) / seconds);
 }
 
 TrainedModel open_language_model(const SampleFlags& arguments) {
   TrainedModel trained = open_trained_model(arguments.run, arguments.choice, arguments.settings);
   const std::string& family = trained.config.config.model.family;
-  if (trained.model.record.input != InputKind::kTokens)
-    throw_error("model.family = {} does not generate text", family);
+  if (!reads_text(trained.model.record)) throw_error("model.family = {} does not generate text", family);
   if (trained.model.record.targets == Targets::kMasked)
     throw_error("model.family = {} finds tokens that are hidden, and does not write text", family);
   require_tokenizer(trained);
@@ -91,7 +93,7 @@ int sample(std::span<const std::string> given) {
   comm::LaunchOptions launch;
   app.add_option("run", arguments.run, "the run's folder, or a Hugging Face folder")->required();
   add_weights_flags(app, arguments.choice);
-  app.add_option("--prompt", arguments.prompt, "text to continue");
+  app.add_option("--prompt", arguments.prompt, "text to continue; of seq2seq the source");
   app.add_option("--tokens", arguments.options.tokens, "how many tokens to generate");
   app.add_option("--temperature", arguments.options.temperature, "0: the likeliest token each time");
   app.add_option("--top-k", arguments.options.top_k, "sample from this many most likely tokens; 0: from all");

@@ -23,5 +23,6 @@ std::span<const DataSource> data_sources();
 // The records, beside their code.
 extern const DataSource kMnistSource, kCifar10Source, kImageFolderSource;  // image_data.cc
 extern const DataSource kTokenSource, kTextSource;                         // token_data.cc
+extern const DataSource kPairSource;                                       // pair_data.cc
 
 }  // namespace trireme

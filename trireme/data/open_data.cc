@@ -44,8 +44,8 @@ const DataSource& choose(const DataOptions& options) {
 }  // namespace
 
 std::span<const DataSource> data_sources() {
-  static const DataSource sources[] = {kMnistSource, kCifar10Source, kImageFolderSource, kTokenSource,
-                                       kTextSource};
+  static const DataSource sources[] = {kMnistSource, kCifar10Source, kImageFolderSource,
+                                       kTokenSource, kPairSource,    kTextSource};
   return sources;
 }
 
@@ -60,6 +60,8 @@ void DataOptions::validate() const {
   if (!(validation >= 0 && validation < 1))
     throw_error("data.validation is {}, a fraction from 0 to below 1 was expected", validation);
   if (seq < 1) throw_error("model.seq is {}, at least 1 was expected", seq);
+  if (source_seq < 0)
+    throw_error("model.source_seq is {}, at least 1 was expected, or 0 for that of model.seq", source_seq);
   if (!(masked_fraction >= 0 && masked_fraction < 1))
     throw_error("data.masked_fraction is {}, a share from 0 to below 1 was expected", masked_fraction);
   if (vocab < 0)
@@ -86,7 +88,7 @@ OpenedData open_data(const DataOptions& options) {
     OpenedData data = source.open(options);
     data.kind = source.kind;
     data.path = options.path;
-    data.input = data.train->tensors()[0].row;
+    if (data.input.rank() == 0) data.input = data.train->tensors()[0].row;
     return data;
   } catch (const std::filesystem::filesystem_error& error) {
     // A folder that may not be read, or a loop of links.

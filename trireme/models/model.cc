@@ -9,7 +9,7 @@ namespace {
 
 constexpr const ModelRecord& (*kModels[])() = {gpt_model,    llama_model,       bert_model,    lstm_model,
                                                mlp_model,    lenet_model,       alexnet_model, vgg_model,
-                                               resnet_model, wide_resnet_model, swin_model};
+                                               resnet_model, wide_resnet_model, swin_model,    seq2seq_model};
 
 }  // namespace
 
@@ -34,7 +34,8 @@ const ModelRecord& find_model(std::string_view family) {
     if (model().family == family) return model();
   }
   if (family == kOnnxFamily)
-    throw_error("the model is an ONNX file, and which one is not known here; give its settings with model.path");
+    throw_error(
+        "the model is an ONNX file, and which one is not known here; give its settings with model.path");
   const std::string guess = nearest(family, family_names());
   throw_error("there is no model family '{}'{}; there are {}", family,
               guess.empty() ? "" : fmt::format(" (did you mean '{}'?)", guess), join(family_names(), ", "));
@@ -50,6 +51,12 @@ std::vector<SampleTensor> batch_tensors(const ModelRecord& record, const Shape& 
   switch (record.input) {
     case InputKind::kTokens:
       return {{"ids", DType::i32, sample}, {"targets", DType::i32, sample}};
+    case InputKind::kPairs:
+      if (sample.rank() != 2) return {};
+      return {{"source", DType::i32, {sample[0]}},
+              {"source_length", DType::i32, {}},
+              {"ids", DType::i32, {sample[1]}},
+              {"targets", DType::i32, {sample[1]}}};
     case InputKind::kImages:
       return {{"images", DType::f32, sample}, {"labels", DType::i32, {}}};
     case InputKind::kOwn:

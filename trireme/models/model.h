@@ -21,9 +21,11 @@
 
 namespace trireme {
 
-// What a batch holds. kTokens: `ids` and `targets`, i32 [batch, seq]. kImages: `images`, f32 [batch,
-// channels, height, width], and `labels`, i32 [batch]. kOwn: what the record says.
-enum class InputKind { kTokens, kImages, kOwn };
+// What a batch holds. kTokens: `ids` and `targets`, i32 [batch, seq]. kPairs: `source`, i32 [batch,
+// source_seq], of which each row has `source_length` tokens, i32 [batch]; `ids`, which are what a decoder has
+// before it, and `targets`, i32 [batch, seq] (data/pair_samples.h). kImages: `images`, f32 [batch, channels,
+// height, width], and `labels`, i32 [batch]. kOwn: what the record says.
+enum class InputKind { kTokens, kPairs, kImages, kOwn };
 
 // What is expected of tokens: at each place the one that follows, or those that were hidden
 // (data/masked_tokens.h). Only the first writes text.
@@ -39,10 +41,13 @@ struct ModelRecord {
   // kOwn: the tensors of a batch, one sample of each, under the names that the data gives them.
   std::vector<SampleTensor> inputs = {};
 
-  // How it computes: one of the two. With logits, a batch has two tensors: the input, of which the logits are
-  // made ([…, classes]), and targets, i32 […] with kIgnoreTarget where nothing is expected; the loss is the
-  // cross entropy. A loss of its own sees all tensors of the batch in their order.
+  // How it computes: one of the three. With logits, a batch has two tensors: the input, of which the logits
+  // are made ([…, classes]), and targets, i32 […] with kIgnoreTarget where nothing is expected; the loss is
+  // the cross entropy. logits_of_all is the same for a batch with more tensors, of which the last is the
+  // targets: it sees all others in their order. A loss of its own sees all of them.
   std::function<ValueId(Network& net, const ModelOptions& options, ValueId input)> logits = nullptr;
+  std::function<ValueId(Network& net, const ModelOptions& options, std::span<const ValueId> inputs)>
+      logits_of_all = nullptr;
   std::function<Loss(Network& net, const ModelOptions& options, std::span<const ValueId> inputs)> loss =
       nullptr;
 
@@ -63,10 +68,22 @@ struct ModelRecord {
   std::function<ModelOptions(ModelOptions)> with_automatic_sizes = [](ModelOptions options) {
     return options;
   };
-  // The sample that it is looked at and timed with where there is no data: [seq], or the image that it was
-  // made for.
+  // The sample that it is looked at and timed with where there is no data: [seq], [source_seq, seq], or the
+  // image that it was made for.
   std::function<Shape(const ModelOptions&)> usual_sample = [](const ModelOptions&) { return Shape{}; };
 };
+
+inline bool has_logits(const ModelRecord& record) {
+  return record.logits || record.logits_of_all;
+}
+// Whether its samples are text: it has a vocabulary.
+inline bool reads_text(const ModelRecord& record) {
+  return record.input == InputKind::kTokens || record.input == InputKind::kPairs;
+}
+// Of a sample that is text, [seq] or [source_seq, seq].
+inline int64_t tokens_of(const Shape& sample) {
+  return sample.rank() == 2 ? sample[0] + sample[1] : sample.elements();
+}
 
 // A record, and the settings that it is used with.
 struct Model {
@@ -78,7 +95,8 @@ struct Model {
   ModelOptions options;
 };
 
-// The tensors of a batch; `sample` is [seq] or [channels, height, width], and of no use for kOwn.
+// The tensors of a batch; `sample` is [seq], [source_seq, seq] or [channels, height, width], and of no use
+// for kOwn.
 std::vector<SampleTensor> batch_tensors(const ModelRecord& record, const Shape& sample);
 
 // The table of families. Throws an Error with the nearest name when there is no such family.
@@ -108,5 +126,6 @@ const ModelRecord& wide_resnet_model();
 const ModelRecord& alexnet_model();
 const ModelRecord& vgg_model();
 const ModelRecord& swin_model();
+const ModelRecord& seq2seq_model();
 
 }  // namespace trireme

@@ -110,6 +110,31 @@ TEST(Bert, HasHuggingFacesNamesAndShapes) {
   }
 }
 
+// Vaswani et al.'s base model with one table for both languages: 18,944,000 in the table, six layers of
+// 3,152,384 and six of 4,204,032.
+TEST(Seq2seq, IsTheBaseModel) {
+  const ModelOptions model = language("seq2seq", 6, 8, 512, 37000);
+  EXPECT_EQ(count(states_of(model, {20, 16})), 63'082'496);
+}
+
+TEST(Seq2seq, HasMariansNamesAndShapes) {
+  ModelOptions model = language("seq2seq", 2, 4, 8, 30);
+  model.feed_forward = 20;
+  const Shapes shapes = states_of(model, {20, 16});
+  EXPECT_EQ(shapes.size(), 1u + 2 * 16 + 2 * 26);
+  for (const auto& [key, shape] : Shapes{{"model.shared.weight", {30, 8}},
+                                         {"model.encoder.layers.1.self_attn.q_proj.weight", {8, 8}},
+                                         {"model.encoder.layers.1.self_attn_layer_norm.bias", {8}},
+                                         {"model.encoder.layers.0.fc1.weight", {20, 8}},
+                                         {"model.decoder.layers.0.encoder_attn.out_proj.bias", {8}},
+                                         {"model.decoder.layers.1.encoder_attn_layer_norm.weight", {8}},
+                                         {"model.decoder.layers.1.fc2.weight", {8, 20}},
+                                         {"model.decoder.layers.1.final_layer_norm.weight", {8}}}) {
+    ASSERT_TRUE(shapes.contains(key)) << key;
+    EXPECT_EQ(shapes.at(key), shape) << key;
+  }
+}
+
 TEST(Llama, IsLlama2) {
   ModelOptions model = language("llama", 32, 32, 4096, 32000);
   model.feed_forward = 11008;

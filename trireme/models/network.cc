@@ -285,6 +285,11 @@ ValueId Network::attention(ValueId q, ValueId k, ValueId v, const std::string& n
   return op("attention", {q, k, v}, {{"causal", int64_t{sees == Sees::kEarlier}}, {"scale", scale}});
 }
 
+ValueId Network::attention_to_lengths(ValueId q, ValueId k, ValueId v, ValueId lengths) {
+  return op("attention_padded", {q, k, v, lengths},
+            {{"scale", 1 / std::sqrt(static_cast<double>(shape(q).back()))}});
+}
+
 ValueId Network::rows_for_logits(ValueId x) {
   if (mode_ != Mode::kWindow) return x;
   const Shape from = shape(x);

@@ -146,6 +146,9 @@ class Network {
   enum class Sees { kEarlier, kAll };
   ValueId attention(ValueId q, ValueId k, ValueId v, const std::string& name, int64_t seq,
                     Sees sees = Sees::kEarlier);
+  // The same to all of another sequence, k and v [b, s, groups, d], of which row b has lengths[b] tokens,
+  // i32: those after them are padding.
+  ValueId attention_to_lengths(ValueId q, ValueId k, ValueId v, ValueId lengths);
   // Low-rank adapters: linear layers whose names fit compute x·W + scale·(x·Aᵀ)·Bᵀ, with `name.lora_A.weight`
   // [rank, in] and `name.lora_B.weight` [out, rank], which starts at zero. Their parameters have the
   // attribute `adapts`: the name of the weight; and A `in_out` where that is stored so.

@@ -42,10 +42,11 @@ struct ModelOptions {
   int64_t feed_forward = 0;  // automatic: 4 * hidden; llama: 8/3 * hidden, up to a multiple of 32; cnn: 4096
   int64_t vocab = 0;         // automatic: from the tokenizer
   int64_t seq = 128;         // tokens per sequence
+  int64_t source_seq = 0;    // tokens per source; automatic: seq; seq2seq only
   int64_t classes = 0;       // automatic: from the data; image models only
   double dropout = 0.0;
   double rope_base = 10000.0;     // llama only
-  double norm_eps = 1e-5;         // added to the variance in norms; gpt, llama, bert, swin
+  double norm_eps = 1e-5;         // added to the variance in norms; transformers
   bool tie_embeddings = false;    // the head is the embedding's table; llama only, gpt always does
   int64_t batch_norm_groups = 1;  // of rows, each normalised with its own statistics; resnets only
   // Image models only.

@@ -25,7 +25,15 @@ Batch random_batch(const ModelOptions& model, const Shape& sample, int64_t rows,
   batch.rows = rows;
   Shape full{rows};
   for (int64_t extent : sample) full.push_back(extent);
-  if (sample.rank() == 1) {
+  if (sample.rank() == 2) {  // a source of any length, and a target
+    fill_integers(add_tensor(batch, "source", DType::i32, {rows, sample[0]}), {seed, stream_id("source")},
+                  model.vocab);
+    HostTensor& lengths = add_tensor(batch, "source_length", DType::i32, Shape{rows});
+    fill_integers(lengths, {seed, stream_id("source_length")}, sample[0]);
+    for (int32_t& length : lengths.values<int32_t>()) ++length;
+    full = {rows, sample[1]};
+  }
+  if (sample.rank() == 1 || sample.rank() == 2) {
     fill_integers(add_tensor(batch, "ids", DType::i32, full), {seed, stream_id("ids")}, model.vocab);
     fill_integers(add_tensor(batch, "targets", DType::i32, full), {seed, stream_id("targets")}, model.vocab);
     return batch;

@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// One batch of random tokens (a sample of one dim) or images (of three) with random targets; a function of
-// the seed. vocab or classes in `model` must be set.
+// One batch of random tokens (a sample of one dim), pairs of sources and targets (of two) or images (of
+// three) with random targets; a function of the seed. vocab or classes in `model` must be set.
 Batch random_batch(const ModelOptions& model, const Shape& sample, int64_t rows, uint64_t seed);
 
 // Every fifth target no longer counts, so that ranks have different numbers of them.

@@ -88,6 +88,33 @@ void add_attention(OpTable& table) {
                    const IndexRule& r) { return products(r, 5, share_seen(op, op.shape(1), op.shape(2))); },
        .localize = localize_queries,
        .heads = "g"});
+  // Of row b of keys and values only the first lengths[b] are there, the rest is padding: what a decoder asks
+  // of sequences that are not equally long. Queries see all of them.
+  table.add(
+      {.name = "attention_padded",
+       .index = written<"q[b t g r d] k[b s g d] v[b s g d] lengths[b] -> o[b t g r d] lse[b g r t]", "s d">,
+       .inputs = {kFormat, kFormat, kFormat, kI32},
+       .outputs = {kFormat, kF32},
+       .numbers = {"scale"},
+       .gradient =
+           [](GradBuilder& g) {
+             std::vector<ValueId> gradients =
+                 g.node("attention_padded_grad",
+                        {g.dy(), g.in(0), g.in(1), g.in(2), g.out(0), g.out(1), g.in(3)}, g.attrs());
+             gradients.push_back(kNoValue);
+             return gradients;
+           },
+       .flops = [](const OpInstance&, const IndexRule& r) { return products(r, 2, 1); },
+       .heads = "g"});
+  table.add({.name = "attention_padded_grad",
+             .index = written<"do[b t g r d] q[b t g r d] k[b s g d] v[b s g d] o[b t g r d] lse[b g r t] "
+                              "lengths[b] -> dq[b t g r d] dk[b s g d] dv[b s g d]",
+                              "s d">,
+             .inputs = {kFormat, kFormat, kFormat, kFormat, kFormat, kF32, kI32},
+             .numbers = {"scale"},
+             .gradient = kBackwardOp,
+             .flops = [](const OpInstance&, const IndexRule& r) { return products(r, 5, 1); },
+             .heads = "g"});
   // Each of n lines has the keys and values of a whole sequence, of which so far only the first are known.
   table.add(
       {.name = "attention_at",

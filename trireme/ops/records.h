@@ -16,6 +16,7 @@ void add_collective(OpTable& table);
 void add_collective_start(OpTable& table);
 void add_conv2d(OpTable& table);
 void add_cross_entropy(OpTable& table);
+void add_ctc_loss(OpTable& table);
 void add_dispatch(OpTable& table);
 void add_dropout(OpTable& table);
 void add_embedding(OpTable& table);

@@ -44,16 +44,18 @@ std::vector<Field> model_fields(ModelOptions& c) {
             "features of a block's feed-forward layer, or of the fully connected layers (alexnet, vgg)",
             at_least(0)}
           .automatic(
-              "4 * model.hidden (gpt, bert); 8/3 * model.hidden, up to a multiple of 32 (llama); 4096 (alexnet, "
+              "4 * model.hidden (gpt, bert, seq2seq); 8/3 * model.hidden, up to a multiple of 32 (llama); 4096 (alexnet, "
               "vgg)"),
       Field{"model.vocab", &c.vocab, "vocabulary size", at_least(0)}.automatic("from the tokenizer"),
-      {"model.seq", &c.seq, "tokens per sequence", at_least(1)},
+      {"model.seq", &c.seq, "tokens per sequence; of seq2seq per target, with its end", at_least(1)},
+      Field{"model.source_seq", &c.source_seq, "tokens per source, with its end (seq2seq)", at_least(0)}
+          .automatic("model.seq"),
       Field{"model.classes", &c.classes, "number of classes (image models)", at_least(0)}.automatic(
           "from the data"),
       {"model.dropout", &c.dropout, "fraction of activations that training drops", fraction()},
       {"model.rope_base", &c.rope_base, "base frequency of rotary position embeddings (llama)", at_least(1)},
-      {"model.norm_eps", &c.norm_eps, "epsilon that layer norms add to the variance (gpt, llama, bert, swin)",
-       from(0)},
+      {"model.norm_eps", &c.norm_eps,
+       "epsilon that layer norms add to the variance (gpt, llama, bert, swin, seq2seq)", from(0)},
       {"model.tie_embeddings", &c.tie_embeddings,
        "the output layer uses the weights of the embedding (llama, lstm; gpt always does)"},
       {"model.batch_norm_groups", &c.batch_norm_groups,
@@ -126,7 +128,7 @@ std::vector<Field> model_fields(ModelOptions& c) {
 std::vector<Field> data_fields(DataSettings& c) {
   return {
       Field{"data.kind", &c.kind, "format of the data"}.one_of(
-          {"auto", "text", "tokens", "mnist", "cifar10", "images"}),
+          {"auto", "text", "tokens", "pairs", "mnist", "cifar10", "images"}),
       Field{"data.path", &c.path, "file or folder"}.automatic("the text of this repository").read(),
       Field{"data.tokenizer", &c.tokenizer,
             "`bytes`, `gpt2`, or the path of a tokenizer.json or of a folder with encoder.json and vocab.bpe"}

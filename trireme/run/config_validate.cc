@@ -54,14 +54,21 @@ class RulesBetween {
   }
 
   void of_data() {
-    const bool language = model_.input == InputKind::kTokens, images = model_.input == InputKind::kImages;
-    const bool text_data = is_any_of(c_.data.kind, {"text", "tokens"});
+    const bool language = reads_text(model_), images = model_.input == InputKind::kImages;
+    const bool pairs = model_.input == InputKind::kPairs;
+    const bool text_data = is_any_of(c_.data.kind, {"text", "tokens", "pairs"});
     if ((language || images) && c_.data.kind != "auto" && language != text_data) {
       add("model.family = {} learns from {}, but data.kind = {}; try data.kind {}", c_.model.family,
           language ? "text" : "images", c_.data.kind,
-          language ? "text or tokens" : "mnist, cifar10 or images");
+          pairs      ? "pairs"
+          : language ? "text or tokens"
+                     : "mnist, cifar10 or images");
+    } else if (language && c_.data.kind != "auto" && pairs != (c_.data.kind == "pairs")) {
+      add("model.family = {} learns from {}, but data.kind = {}; try data.kind {}", c_.model.family,
+          pairs ? "pairs of a source and a target" : "text", c_.data.kind,
+          pairs ? "pairs" : "text or tokens");
     }
-    if ((images || c_.data.kind == "tokens") && c_.data.path.empty()) {
+    if ((images || pairs || c_.data.kind == "tokens") && c_.data.path.empty()) {
       add("model.family = {} with data.kind = {} needs data.path, the file or folder to read",
           c_.model.family, c_.data.kind);
     }

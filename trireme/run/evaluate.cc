@@ -28,9 +28,12 @@ double probability_of(std::span<const float> logits, int64_t index) {
   return 1 / sum;
 }
 
-void check_predictions(const ModelRecord& model, const RankOptions& ranks) {
-  if (model.input != InputKind::kImages)
-    throw_error("predictions are of image classifiers, and model.family = {} is none", model.family);
+void check_predictions(const ModelRecord& model, const RankOptions& ranks, InputKind expected) {
+  if (model.input != expected)
+    throw_error(
+        "predictions are of image classifiers and of models that turn one text into another, and "
+        "model.family = {} is none",
+        model.family);
   if (ranks.plan.mesh.ranks() > 1)
     throw_error("predictions come from one rank, and there are {}; leave out -n and the plan",
                 ranks.plan.mesh.ranks());
@@ -42,8 +45,7 @@ OpenedData open_evaluation_data(const TrainedModel& model, const std::string& de
   const ResolvedConfig& resolved = model.config;
   Config config = resolved.config;
   config.data.augment = false;
-  const bool given = !resolved.is_default("data.path"),
-             tokens = model.model.record.input == InputKind::kTokens;
+  const bool given = !resolved.is_default("data.path"), tokens = reads_text(model.model.record);
   if (!given && model.run.empty()) throw_error("{} has no data of its own; give --data.path", model.weights);
   if (tokens && config.data.kind != "tokens") require_tokenizer(model);
   DataOptions options = data_options(config, default_path);
@@ -72,7 +74,8 @@ EvaluationReport evaluate_model(const TrainedModel& trained, const OpenedData& d
                                 RankOptions ranks, const EvaluateOptions& options) {
   const ModelRecord& record = trained.model.record;
   const Config& config = trained.config.config;
-  if (options.on_prediction) check_predictions(record, ranks);
+  if (options.on_prediction) check_predictions(record, ranks, InputKind::kImages);
+  if (options.on_translation) check_predictions(record, ranks, InputKind::kPairs);
   ranks.plan.agreement = {};
   const Model model(record, complete_model(record, config, data));
   const int64_t rows = config.train.batch / config.train.accumulate;
@@ -102,9 +105,16 @@ EvaluationReport evaluate_model(const TrainedModel& trained, const OpenedData& d
   }
   report.loss = total.loss;
   report.targets = static_cast<int64_t>(total.count);
-  if (record.input == InputKind::kTokens && record.targets == Targets::kNext)
-    report.perplexity = std::exp(total.loss);
-  if (record.logits && total.count > 0) report.accuracy = total.correct / total.count;
+  if (reads_text(record) && record.targets == Targets::kNext) report.perplexity = std::exp(total.loss);
+  if (has_logits(record) && total.count > 0) report.accuracy = total.correct / total.count;
+  if (options.on_translation) {
+    int64_t exact = 0;
+    translate_held_out(trained, data, device, report.samples, [&](const Translation& one) {
+      exact += one.exact();
+      options.on_translation(one);
+    });
+    report.exact = static_cast<double>(exact) / static_cast<double>(report.samples);
+  }
   return report;
 }
 

@@ -9,6 +9,7 @@
 
 #include "trireme/data/open_data.h"
 #include "trireme/run/trained_model.h"
+#include "trireme/run/translate.h"
 #include "trireme/runtime/device.h"
 #include "trireme/train/trainer.h"
 
@@ -29,12 +30,15 @@ struct EvaluateOptions {
   int64_t batches = 0;  // of train.batch samples each; 0: all of the data
   // Called with each sample in the order of the data. For image classifiers on one rank.
   std::function<void(const Prediction&)> on_prediction = nullptr;
+  // Called with each pair in the order of the data. For models of pairs on one rank.
+  std::function<void(const Translation&)> on_translation = nullptr;
 };
 
 struct EvaluationReport {
   double loss = 0;                   // mean over targets
   std::optional<double> perplexity;  // of models that predict the next token
   std::optional<double> accuracy;    // share of targets with the largest logit, of models that have logits
+  std::optional<double> exact;       // with on_translation: share of pairs whose whole target was written
   int64_t targets = 0, samples = 0;  // that were counted
 };
 

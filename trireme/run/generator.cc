@@ -48,8 +48,9 @@ Program generating_program(const Model& model, const GeneratingShape& shape, con
 }  // namespace
 
 Generator::Generator(const Model& model, Device& device, int texts, const RankOptions& ranks)
-    : model_(model.options),
+    : model_(model.record.with_automatic_sizes(model.options)),
       decodes_(model.record.decodes == Decodes::kYes),
+      translates_(model.record.input == InputKind::kPairs),
       executor_(generating_program(model, generating_shape(model, texts), device, ranks), device,
                 ranks.communicator),
       runner_(executor_),
@@ -74,7 +75,11 @@ std::vector<PartView> Generator::weights() {
 }
 
 void Generator::check(std::span<const int32_t> prompt) const {
-  if (prompt.empty()) throw_error("the prompt is empty; give at least one token to go on from");
+  if (prompt.empty() && !translates_)
+    throw_error("the prompt is empty; give at least one token to go on from");
+  if (translates_ && std::ssize(prompt) + 1 > model_.source_seq)
+    throw_error("the source has {} tokens with its end, but the model reads {} (model.source_seq)",
+                prompt.size() + 1, model_.source_seq);
   for (int32_t token : prompt) {
     if (token < 0 || token >= model_.vocab)
       throw_error("token {} of the prompt is not below the model's vocabulary of {}", token, model_.vocab);
@@ -84,6 +89,11 @@ void Generator::check(std::span<const int32_t> prompt) const {
 void Generator::begin(int text, std::span<const int32_t> prompt) {
   check(prompt);
   const size_t seq = static_cast<size_t>(model_.seq);
+  if (translates_) {
+    texts_[text] = {.tokens = {end()}, .source = {prompt.begin(), prompt.end()}};
+    texts_[text].source.push_back(end());
+    return;
+  }
   texts_[text] = {.tokens = {prompt.begin(), prompt.end()},
                   .begin = prompt.size() - std::min(prompt.size(), seq),
                   .known = 0};
@@ -108,6 +118,8 @@ void Generator::run(const ActionList& list) {
     set(turn.segment, "position", first_);
     set(turn.segment, "positions", positions_);
     set(turn.segment, "last", last_);
+    set(turn.segment, "source", sources_);
+    set(turn.segment, "source_length", lengths_);
   };
   const auto after = [&](const Runner::Turn& turn) {
     if (!reads_.empty() && &list <= reads_.back().list) return;
@@ -150,6 +162,9 @@ std::span<const float> Generator::next(std::span<const int> texts) {
   first_.assign(rows, -1);  // sees nothing and is written nowhere
   positions_.assign(rows, 0);
   last_.assign(rows, 0);
+  const size_t source_width = translates_ ? static_cast<size_t>(model_.source_seq) : 0;
+  sources_.assign(rows * source_width, 0);
+  lengths_.assign(rows, 0);
   for (size_t row = 0; row < texts.size(); ++row) {
     Text& one = texts_[texts[row]];
     TRIREME_CHECK(unread(texts[row]) == 0);
@@ -163,6 +178,8 @@ std::span<const float> Generator::next(std::span<const int> texts) {
       // What follows the text is not seen by what precedes it.
       std::ranges::copy(window, ids_.begin() + static_cast<int64_t>(row * width));
       last_[row] = static_cast<int32_t>(row * width + window.size() - 1);
+      std::ranges::copy(one.source, sources_.begin() + static_cast<int64_t>(row * source_width));
+      lengths_[row] = static_cast<int32_t>(one.source.size());
     }
   }
   run(*group.list);
@@ -174,6 +191,7 @@ void Generator::append(int text, int32_t token) {
   one.tokens.push_back(token);
   const size_t seq = static_cast<size_t>(model_.seq);
   if (one.window().size() <= seq) return;
+  TRIREME_CHECK(!translates_);
   // Positions count from the window's begin, so moving it by one would make all that is kept worthless.
   one.begin = one.tokens.size() - std::max<size_t>(1, seq / 2);
   one.known = 0;

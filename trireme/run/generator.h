@@ -29,7 +29,14 @@ class Generator {
   int64_t vocab() const { return model_.vocab; }
   const Program& program() const { return executor_.program(); }
 
-  // Throws Error if a prompt is empty, or has tokens that the model does not know.
+  // Of a model of pairs (InputKind::kPairs) the prompt is the source, without its end; the text is what the
+  // model makes of it, which is over at end() or when it has longest_translation() tokens.
+  bool translates() const { return translates_; }
+  int64_t longest_translation() const { return model_.seq; }
+  int32_t end() const { return static_cast<int32_t>(model_.vocab - 1); }
+
+  // Throws Error if a prompt is empty, or is the source of a pair and too long; or has tokens that the model
+  // does not know.
   void check(std::span<const int32_t> prompt) const;
   // Text number `text` is now this prompt. A token sees the last model.seq tokens at most: when they are
   // full, the older half is left out.
@@ -46,8 +53,9 @@ class Generator {
  private:
   struct Text {
     std::vector<int32_t> tokens;
-    size_t begin = 0;  // of the window
-    size_t known = 0;  // tokens of the window whose keys and values are kept
+    size_t begin = 0;                  // of the window
+    size_t known = 0;                  // tokens of the window whose keys and values are kept
+    std::vector<int32_t> source = {};  // of a model of pairs, with its end
     std::span<const int32_t> window() const { return std::span(tokens).subspan(begin); }
   };
   // A segment that reads so many tokens, or goes on with so many texts.
@@ -60,12 +68,13 @@ class Generator {
   void set(int segment, std::string_view name, std::span<const int32_t> values);
 
   ModelOptions model_;
-  bool decodes_;  // whether the model can go on token by token
+  bool decodes_;     // whether the model can go on token by token
+  bool translates_;  // whether it takes pairs
   Executor executor_;
   Runner runner_;
   std::vector<Sized> reads_, nexts_;  // smallest first
   std::vector<Text> texts_;
-  std::vector<int32_t> ids_, lines_, first_, positions_, last_;  // inputs of the next run
+  std::vector<int32_t> ids_, lines_, first_, positions_, last_, sources_, lengths_;  // inputs of the next run
   std::vector<float> logits_;
 };
 

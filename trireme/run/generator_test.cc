@@ -29,7 +29,8 @@ ModelOptions model_of_family(const std::string& family) {
   model.kv_heads = family == "llama" ? 2 : 0;
   model.hidden = 32;
   model.vocab = 60;
-  model.seq = 70;  // more than one piece
+  model.seq = 70;         // more than one piece
+  model.source_seq = 78;  // of seq2seq: the longest prompt and its end
   if (family == "experts") {
     model.family = "llama";
     model.moe.experts = 4;
@@ -116,7 +117,16 @@ TEST_P(TogetherOrAlone, TextsAreTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Generator, TogetherOrAlone, ::testing::Values("gpt", "llama", "experts", "lstm"));
+INSTANTIATE_TEST_SUITE_P(Generator, TogetherOrAlone,
+                         ::testing::Values("gpt", "llama", "experts", "lstm", "seq2seq"));
+
+TEST(Generator, ASourceThatIsTooLongIsRefused) {
+  Writer writer(model_of_family("seq2seq"), 1);
+  const std::vector<int32_t> source(78, 1);
+  EXPECT_THAT(error_of([&] { writer.generator.begin(0, source); }), HasSubstr("79 tokens with its end"));
+  writer.generator.begin(0, std::span(source).first(77));
+  writer.generator.begin(0, {});  // a source of its end alone
+}
 
 TEST(Generator, ReadsNoMoreThanThePromptNeeds) {
   Writer writer(model_of_family("gpt"), 2);

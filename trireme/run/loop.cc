@@ -265,7 +265,7 @@ class Run {
 
   // What is measured of its steps.
   StepMeter::Run measured() const {
-    const double per_sample = language() ? static_cast<double>(data_.input.elements()) : 1.0;
+    const double per_sample = language() ? static_cast<double>(tokens_of(data_.input)) : 1.0;
     StepMeter::Run run{.batch = config_.train.batch,
                        .units = static_cast<double>(config_.train.batch) * busy_share() * per_sample,
                        .noise_scale = config_.train.noise_scale,

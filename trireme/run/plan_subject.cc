@@ -90,8 +90,8 @@ planner::Subject plan_subject(const Model& model, const Config& config, const Sh
         config.train.shards);
   planner::Subject subject;
   subject.batch = config.train.batch;
-  const bool tokens = model.record.input == InputKind::kTokens;
-  subject.samples_per_row = tokens ? static_cast<double>(model.options.seq) : 1;
+  const bool tokens = reads_text(model.record);
+  subject.samples_per_row = tokens ? static_cast<double>(tokens_of(sample)) : 1;
   subject.sample = tokens ? "tokens" : "samples";
   subject.precision = precision_of(config.train);
   subject.features = features_of(Plan(), config.train);

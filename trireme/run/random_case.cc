@@ -56,6 +56,10 @@ struct NamedShape {
   Shape shape;
 };
 
+Shape sample_of(const RandomCase& drawn, const ModelOptions& model) {
+  return drawn.image.rank() > 0 ? drawn.image : find_model(model).usual_sample(model);
+}
+
 class Drawing {
  public:
   Drawing(uint64_t seed, uint64_t number, const CaseRanges& ranges)
@@ -309,6 +313,14 @@ class Drawing {
     draw_image(3, dice_.between(4, 9), dice_.between(4, 9));
   }
 
+  void draw_seq2seq() {
+    const int64_t least = draw_layers_and_least();
+    const int64_t heads = set("model.heads", dice_.between(least, 8));
+    set("model.hidden", heads * 2 * dice_.between(1, 4));
+    draw_feed_forward();
+    if (dice_.chance(0.8)) set("model.source_seq", dice_.between(1, 16));
+  }
+
   // Four stages, each of half the patches a side; windows that some of them fill and others do not.
   void draw_swin() {
     set("model.layers", dice_.number({8, 8, 9}));
@@ -430,8 +442,7 @@ class Drawing {
     ConfigSources sources{.command_line = case_.settings};
     sources.command_line.emplace_back("data.path=none");
     const Config config = resolve_config(sources).config;
-    StepShape shape{config.train.batch / config.train.accumulate, case_.image};
-    if (case_.image.rank() == 0) shape.sample = Shape{config.model.seq};
+    const StepShape shape{config.train.batch / config.train.accumulate, sample_of(case_, config.model)};
     const StepGraphs step =
         step_graphs(config.model, config.train, config.optim, shape, schedule_of(config.train));
     Named named;
@@ -513,6 +524,7 @@ const std::vector<Drawing::DrawnFamily> Drawing::kFamilies = {
     {"resnet", 1, &Drawing::draw_resnet, {"hybrid_cnn", "hybrid_cnn"}, BatchNorm::kYes},
     {"wide_resnet", 1, &Drawing::draw_wide_resnet, {"hybrid_cnn", "hybrid_cnn"}, BatchNorm::kYes},
     {"swin", 1, &Drawing::draw_swin, {"megatron", "megatron"}},
+    {"seq2seq", 1, &Drawing::draw_seq2seq, {"megatron", "megatron", "megatron+sequence"}},
 };
 
 // Nothing in a case holds a quote of its own.
@@ -566,7 +578,7 @@ Result verify_case(const RandomCase& drawn) {
   } catch (const Error& error) {
     return refuse(error);
   }
-  const Shape sample = drawn.image.rank() > 0 ? drawn.image : Shape{config.config.model.seq};
+  const Shape sample = sample_of(drawn, config.config.model);
   std::unique_ptr<Reference> reference;
   try {
     reference = std::make_unique<Reference>(random_training(config.config, sample, steps_of(drawn)));

@@ -34,6 +34,9 @@ DataOptions data_options(const Config& config, const std::string& default_path) 
   options.tokenizer = config.data.tokenizer;
   options.tokenizer_path = config.data.tokenizer_path;
   options.seq = config.model.seq;
+  options.source_seq = config.model.source_seq;
+  // Nothing else is of use to a model of pairs, whatever a file is called.
+  if (options.kind == "auto" && find_model(config.model).input == InputKind::kPairs) options.kind = "pairs";
   options.vocab = config.model.vocab;
   options.masked_fraction =
       find_model(config.model).targets == Targets::kMasked ? config.data.masked_fraction : 0;
@@ -55,7 +58,12 @@ OpenedData open_run_data(const Config& config, const std::string& default_path) 
 ModelOptions complete_model(const ModelRecord& record, const Config& config, const OpenedData& data) {
   ModelOptions model = config.model;
   if (record.input == InputKind::kOwn) return model;
-  const bool tokens = record.input == InputKind::kTokens;
+  const bool tokens = reads_text(record);
+  if (tokens && (record.input == InputKind::kPairs) != (data.input.rank() == 2)) {
+    throw_error("model.family = {} learns from {}, but the data is {} ({})", model.family,
+                record.input == InputKind::kPairs ? "pairs of a source and a target" : "text", data.kind,
+                data.summary);
+  }
   if (tokens != (data.vocab > 0)) {
     throw_error("model.family = {} learns from {}, but the data is {} ({})", model.family,
                 tokens ? "text" : "images", data.kind, data.summary);
@@ -70,7 +78,7 @@ ModelOptions complete_model(const ModelRecord& record, const Config& config, con
 
 ModelOptions assumed_model(const ModelRecord& record, ModelOptions model) {
   constexpr int64_t kVocab = 256, kClasses = 10;  // bytes; digits
-  if (record.input == InputKind::kTokens && model.vocab == 0) model.vocab = kVocab;
+  if (reads_text(record) && model.vocab == 0) model.vocab = kVocab;
   if (record.input == InputKind::kImages && model.classes == 0) model.classes = kClasses;
   return model;
 }

@@ -77,12 +77,16 @@ void Sampler::generate(std::span<const int32_t> prompt, const SampleOptions& opt
                        const std::function<void(int32_t)>& on_token) {
   options.validate();
   generator_.begin(0, prompt);
-  for (int64_t i = 0; i < options.tokens; ++i) {
+  const bool translates = generator_.translates();
+  const int64_t tokens =
+      translates ? std::min(options.tokens, generator_.longest_translation()) : options.tokens;
+  for (int64_t i = 0; i < tokens; ++i) {
     if (options.cache == SampleOptions::Cache::kNone) generator_.forget(0);
     while (generator_.unread(0) > 0) generator_.read(0);
     const int32_t token = draw_token_at(i, generator_.next(std::vector{0}), options);
-    generator_.append(0, token);
+    if (translates && token == generator_.end()) return;
     on_token(token);
+    if (i + 1 < tokens) generator_.append(0, token);
   }
 }
 

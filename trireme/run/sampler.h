@@ -40,7 +40,8 @@ class Sampler {
   std::vector<PartView> weights() { return generator_.weights(); }  // to be filled
 
   // Continues `prompt` (at least one token), calling back with each new token as it is drawn. A token sees
-  // the last model.seq tokens at most: when they are full, the older half is left out.
+  // the last model.seq tokens at most: when they are full, the older half is left out. Of a model of pairs
+  // the prompt is the source; what it becomes ends by itself, and its end is not told.
   void generate(std::span<const int32_t> prompt, const SampleOptions& options,
                 const std::function<void(int32_t)>& on_token);
 

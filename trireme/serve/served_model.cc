@@ -37,6 +37,9 @@ ServedModel::ServedModel(const TrainedModel& trained, const ServeOptions& option
     throw_error(
         "model.family = {} finds tokens that are hidden; it neither writes text nor classifies images",
         record.family);
+  if (record.input == InputKind::kPairs)
+    throw_error("model.family = {} turns one text into another, which is not served; trireme sample does it",
+                record.family);
   const TrainOptions& train = trained.config.config.train;
   const int threads = options.threads > 0
                           ? options.threads

@@ -34,10 +34,14 @@ namespace {
 // What would otherwise be an error deep inside a model, in words of the settings.
 void check_sizes(const Model& model, const StepShape& shape) {
   const ModelRecord& record = model.record;
-  const bool tokens = record.input == InputKind::kTokens, images = record.input == InputKind::kImages;
-  if ((tokens || images) && shape.sample.rank() != (tokens ? 1 : 3)) {
+  const bool tokens = reads_text(record), images = record.input == InputKind::kImages;
+  const bool pairs = record.input == InputKind::kPairs;
+  if ((tokens || images) && shape.sample.rank() != (images ? 3 : pairs ? 2 : 1)) {
     throw_error("a sample for model.family = {} has the form {}, but this one is {}", record.family,
-                tokens ? "[seq]" : "[channels, height, width]", to_string(shape.sample));
+                images  ? "[channels, height, width]"
+                : pairs ? "[source_seq, seq]"
+                        : "[seq]",
+                to_string(shape.sample));
   }
   for (int64_t extent : shape.sample) {
     if (extent < 1) throw_error("a sample of {} is empty", to_string(shape.sample));
@@ -51,13 +55,18 @@ void check_sizes(const Model& model, const StepShape& shape) {
 
 // Mistakes in the record of a user's model.
 void check_record(const ModelRecord& record, const std::vector<SampleTensor>& tensors) {
-  if (!record.logits == !record.loss)
+  if (has_logits(record) == static_cast<bool>(record.loss) || (record.logits && record.logits_of_all))
     throw_error("the model '{}' has {}; one of them expected", record.family,
-                record.loss ? "both logits and a loss" : "neither logits nor a loss");
+                record.loss          ? "both logits and a loss"
+                : has_logits(record) ? "two functions for logits"
+                                     : "neither logits nor a loss");
   if (record.logits && (tensors.size() != 2 || tensors[1].dtype != DType::i32))
     throw_error("the model '{}' has logits, so that a batch is an input and i32 targets, but {} tensors{}",
                 record.family, tensors.size(),
                 tensors.size() == 2 ? " of other types were found" : " were found");
+  if (record.logits_of_all && (tensors.size() < 2 || tensors.back().dtype != DType::i32))
+    throw_error("the model '{}' has logits, so that a batch ends with i32 targets, which are not there",
+                record.family);
 }
 
 ValueId checked_scalar(const Builder& b, ValueId value, const ModelRecord& record, std::string_view what) {
@@ -113,11 +122,15 @@ Graph model_graph(std::string name, const Model& model, const TrainOptions& trai
       b.output(tally_name(tally.role, tally.layer), tally.value, tally.role);
     return lower_precision(b.take(), precision, ops());
   }
-  const ValueId logits = record.logits(net, model.options, input(tensors[0]));
+  std::vector<ValueId> inputs;
+  for (const SampleTensor& tensor : std::span(tensors).first(tensors.size() - 1))
+    inputs.push_back(input(tensor));
+  const ValueId logits = record.logits ? record.logits(net, model.options, inputs[0])
+                                       : record.logits_of_all(net, model.options, inputs);
   check_adapters(net, model);
   if (outputs == Outputs::kLoss || outputs == Outputs::kLossAndLogits) {
     const double smoothing = mode == Mode::kTrain ? train.label_smoothing : 0.0;
-    const ValueId targets = input(tensors[1]);
+    const ValueId targets = input(tensors.back());
     const Builder::Scope scope(b, "loss");
     const Loss loss = net.cross_entropy(logits, targets, smoothing);
     b.output("loss", loss.sum);
@@ -315,8 +328,10 @@ std::vector<StepSegment> generating_graphs(const Model& model, const GeneratingS
                           SegmentKind::kEvaluate);
   };
   if (model.record.decodes == Decodes::kNo) {
+    const Shape window = model.record.input == InputKind::kPairs ? model.record.usual_sample(model.options)
+                                                                 : Shape{model.options.seq};
     for (const int64_t texts : shape.texts)
-      add("window", texts, {texts, Shape{model.options.seq}}, Mode::kWindow, Outputs::kLogits);
+      add("window", texts, {texts, window}, Mode::kWindow, Outputs::kLogits);
     return segments;
   }
   for (const int64_t tokens : shape.tokens)

@@ -27,8 +27,9 @@
 namespace trireme {
 
 struct StepShape {
-  int64_t rows = 0;   // samples in one microbatch; with train.shards in a whole batch
-  Shape sample = {};  // of one sample: [seq] or [channels, height, width]; InputKind::kOwn: not needed
+  int64_t rows = 0;  // samples in one microbatch; with train.shards in a whole batch
+  // Of one sample: [seq], [source_seq, seq] or [channels, height, width]; InputKind::kOwn: not needed.
+  Shape sample = {};
 };
 
 // The order of a rank's step that the options ask for.

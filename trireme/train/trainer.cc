@@ -32,9 +32,9 @@ void set_scalar(Executor& executor, int segment, std::string_view name, double v
 
 // The targets of one microbatch, up to the next power of two, so that dividing a scale by it is exact.
 double targets_of(const StepShape& shape) {
-  const bool tokens = shape.sample.rank() == 1;
+  const bool tokens = shape.sample.rank() == 1 || shape.sample.rank() == 2;  // the targets come last
   return std::exp2(
-      std::ceil(std::log2(static_cast<double>(tokens ? shape.rows * shape.sample[0] : shape.rows))));
+      std::ceil(std::log2(static_cast<double>(tokens ? shape.rows * shape.sample.back() : shape.rows))));
 }
 
 StepResult::Over over_of(float told) {

@@ -110,6 +110,47 @@ RefTensors attention_grad_reference(const RefTensors& in, const Attrs& attrs) {
   return {dq, dk, dv};
 }
 
+// Keys that nobody sees, as nobody sees them: cut off.
+RefTensor cut_keys(const RefTensor& x, int64_t length) {
+  RefTensor cut = RefTensor::zeros({1, length, x.shape[2], x.shape[3]}, x.dtype);
+  std::copy_n(x.values.begin(), cut.values.size(), cut.values.begin());
+  return cut;
+}
+
+void put_row(const RefTensor& row, int64_t b, RefTensor& whole) {
+  const auto each = static_cast<int64_t>(whole.values.size()) / whole.shape[0];
+  std::ranges::copy(row.values, whole.values.begin() + b * each);
+}
+
+RefTensors attention_padded_reference(const RefTensors& in, const Attrs& attrs) {
+  RefTensor o = RefTensor::zeros(in[0].shape, in[0].dtype), lse = RefTensor::zeros(stats_shape(in[0].shape));
+  for (int64_t b = 0; b < in[0].shape[0]; ++b) {
+    const auto row = static_cast<double>(b);
+    const auto length = static_cast<int64_t>(in[3].values[b]);
+    const RefTensors own = attention_reference(
+        {row_of(in[0], row), cut_keys(row_of(in[1], row), length), cut_keys(row_of(in[2], row), length)},
+        attrs);
+    put_row(own[0], b, o);
+    put_row(own[1], b, lse);
+  }
+  return {o, lse};
+}
+
+RefTensors attention_padded_grad_reference(const RefTensors& in, const Attrs& attrs) {
+  RefTensors all = {RefTensor::zeros(in[1].shape, in[1].dtype), RefTensor::zeros(in[2].shape, in[2].dtype),
+                    RefTensor::zeros(in[3].shape, in[3].dtype)};
+  for (int64_t b = 0; b < in[1].shape[0]; ++b) {
+    const auto row = static_cast<double>(b);
+    const auto length = static_cast<int64_t>(in[6].values[b]);
+    const RefTensors own = attention_grad_reference(
+        {row_of(in[0], row), row_of(in[1], row), cut_keys(row_of(in[2], row), length),
+         cut_keys(row_of(in[3], row), length), row_of(in[4], row), row_of(in[5], row)},
+        attrs);
+    for (size_t i = 0; i < own.size(); ++i) put_row(own[i], b, all[i]);
+  }
+  return all;
+}
+
 // Part `part` of the last dim of x[b t (3 g d)], as attention takes it.
 RefTensor part_of_packed(const RefTensor& x, int64_t width, int64_t part) {
   const int64_t each = x.shape[2] / 3;
@@ -184,6 +225,26 @@ OpCase attention_grad_case(const Size& size, int64_t causal) {
   return one;
 }
 
+// Lengths are drawn from `least` to all keys.
+OpCase attention_padded_case(const Size& size, int64_t least) {
+  OpCase one = attention_case(size, 0);
+  one.op = "attention_padded";
+  one.label = fmt::format("{}_from_{}", size.label, least);
+  one.attrs = {{"scale", one.attrs.real("scale")}};
+  one.inputs.push_back(ids({size.b}, static_cast<double>(least), static_cast<double>(size.s + 1)));
+  one.reference = attention_padded_reference;
+  return one;
+}
+OpCase attention_padded_grad_case(const Size& size, int64_t least) {
+  OpCase one = attention_padded_case(size, least);
+  const CaseInput lengths = one.inputs[3];
+  one.inputs = attention_grad_case(size, 0).inputs;
+  one.inputs.push_back(lengths);
+  one.op = "attention_padded_grad";
+  one.reference = attention_padded_grad_reference;
+  return one;
+}
+
 // q, k and v side by side: as many keys as queries, and none shared.
 OpCase attention_packed_case(const Size& size, int64_t causal) {
   OpCase one = attention_case(size, causal);
@@ -245,6 +306,18 @@ std::vector<OpCase> attention_cases() {
   steep.attrs.set("scale", 20.0);
   steep.tolerance = 1e-4;
   cases.push_back(steep);
+
+  const std::pair<Size, int64_t> padded[] = {{{"one", 3, 1, 1, 1, 1, 1}, 1},
+                                             {{"small", 6, 5, 7, 2, 1, 8}, 1},
+                                             {{"shared_keys", 3, 17, 11, 2, 3, 16}, 1},
+                                             {{"long", 5, 9, 290, 1, 2, 24}, 1},
+                                             {{"blocks", 4, 150, 140, 1, 1, 20}, 120},
+                                             {{"no_batch", 0, 4, 4, 1, 1, 8}, 1}};
+  for (const auto& [size, least] : padded) {
+    cases.push_back(attention_padded_case(size, least));
+    cases.push_back(attention_padded_grad_case(size, least));
+  }
+  cases.push_back(attention_padded_grad_case({"empty", 4, 5, 2, 1, 1, 8}, 0));
 
   cases.push_back(attention_at_case({"first", 1, 1, 9, 2, 1, 8}, 0));
   cases.push_back(attention_at_case({"middle", 2, 1, 40, 2, 3, 19}, 17));

@@ -40,8 +40,8 @@ double RefTensor::at(std::initializer_list<int64_t> index) const {
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> cases;
   for (auto group : {matmul_cases, attention_cases, conv_cases, pool_cases, batch_norm_cases,
-                     elementwise_cases, reduce_cases, shape_cases, norm_cases, language_cases, expert_cases,
-                     optimizer_cases, exchange_cases}) {
+                     elementwise_cases, reduce_cases, shape_cases, norm_cases, language_cases, ctc_cases,
+                     expert_cases, optimizer_cases, exchange_cases}) {
     for (OpCase& one : group()) cases.push_back(std::move(one));
   }
   return cases;

@@ -233,7 +233,8 @@ struct Places {
   const int32_t *lines, *positions;
 };
 
-void run(const KernelContext& context, const AttentionShape& s, float* lse, const Places* places = nullptr) {
+void run(const KernelContext& context, const AttentionShape& s, float* lse, const Places* places = nullptr,
+         const int32_t* lengths = nullptr) {
   const AttentionArrays x{context.in<float>(0), context.in<float>(1), context.in<float>(2),
                           context.out<float>(0), lse};
   const int64_t groups = s.batch * s.groups;
@@ -246,7 +247,7 @@ void run(const KernelContext& context, const AttentionShape& s, float* lse, cons
   auto* memory = reinterpret_cast<float*>(context.workspace);
   for_each_task(&pool_of(context), groups * parts, [&](int64_t task, int slot) {
     const int64_t group = task / parts, part = task % parts, b = group / s.groups;
-    AttentionShape own = s;
+    AttentionShape own = s.of_row(b, lengths);
     if (places) {
       own.first = places->positions[b];
       own.line = places->lines[b];
@@ -259,6 +260,11 @@ void run(const KernelContext& context, const AttentionShape& s, float* lse, cons
 void run_attention(const KernelContext& context) {
   run(context, AttentionShape(context.inputs[0].shape, context.inputs[1].shape, context.attrs),
       context.out<float>(1));
+}
+
+void run_attention_padded(const KernelContext& context) {
+  run(context, AttentionShape(context.inputs[0].shape, context.inputs[1].shape, context.attrs),
+      context.out<float>(1), nullptr, context.in<int32_t>(3));
 }
 
 // The same blocks of keys as of the whole sequence, so that a query gets the same bits from both.
@@ -283,6 +289,7 @@ size_t attention_workspace(const KernelShape& shape) {
 
 void add_attention(KernelTable& table) {
   table.add("attention", DType::f32, {run_attention, attention_workspace});
+  table.add("attention_padded", DType::f32, {run_attention_padded, attention_workspace});
   table.add("attention_at", DType::f32, {run_attention_at, attention_workspace});
 }
 

@@ -15,6 +15,7 @@ struct AttentionShape {
   float scale;
   bool causal;
   int64_t line = -1;  // where a row finds its keys and values, if not in the row of the same number
+  int64_t length;     // of the row of keys; those after it are padding, which nobody sees
 
   AttentionShape(const Shape& q, const Shape& k, const Attrs& attrs)
       : batch(q[0]),
@@ -25,7 +26,15 @@ struct AttentionShape {
         width(q[4]),
         first(attrs.integer("offset", keys - queries)),
         scale(static_cast<float>(attrs.real("scale"))),
-        causal(attrs.integer("causal", 0) != 0) {}
+        causal(attrs.integer("causal", 0) != 0),
+        length(keys) {}
+
+  // Row `b`, of which `lengths` says how long it is; without, it is whole.
+  AttentionShape of_row(int64_t b, const int32_t* lengths) const {
+    AttentionShape own = *this;
+    if (lengths) own.length = std::clamp<int64_t>(lengths[b], 0, keys);
+    return own;
+  }
 
   int64_t q_stride() const { return groups * heads * width; }  // between positions
   int64_t k_stride() const { return groups * width; }
@@ -39,7 +48,7 @@ struct AttentionShape {
     return ((b * groups + g) * heads + r) * queries + t;
   }
   // The number of keys, from the first on, that query t sees.
-  int64_t visible(int64_t t) const { return causal ? std::clamp<int64_t>(t + first + 1, 0, keys) : keys; }
+  int64_t visible(int64_t t) const { return causal ? std::clamp<int64_t>(t + first + 1, 0, length) : length; }
 };
 
 struct AttentionArrays {

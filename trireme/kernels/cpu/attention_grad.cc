@@ -228,7 +228,7 @@ HWY_EXPORT(grad_key_blocks);
 HWY_EXPORT(grad_units);
 HWY_EXPORT(attention_backward);
 
-void run_attention_grad(const KernelContext& context) {
+void run_backward(const KernelContext& context, const int32_t* lengths) {
   const AttentionShape s(context.inputs[1].shape, context.inputs[2].shape, context.attrs);
   const AttentionGradArrays x{context.in<float>(0),  context.in<float>(1),  context.in<float>(2),
                               context.in<float>(3),  context.in<float>(4),  context.in<float>(5),
@@ -259,8 +259,16 @@ void run_attention_grad(const KernelContext& context) {
       part.unit_begin = units * j / query_parts;
       part.unit_end = units * (j + 1) / query_parts;
     }
-    HWY_DYNAMIC_DISPATCH(attention_backward)(s, x, part, memory + slot * each);
+    HWY_DYNAMIC_DISPATCH(attention_backward)
+    (s.of_row(part.batch, lengths), x, part, memory + slot * each);
   });
+}
+
+void run_attention_grad(const KernelContext& context) {
+  run_backward(context, nullptr);
+}
+void run_attention_padded_grad(const KernelContext& context) {
+  run_backward(context, context.in<int32_t>(6));
 }
 
 size_t attention_grad_workspace(const KernelShape& shape) {
@@ -272,6 +280,7 @@ size_t attention_grad_workspace(const KernelShape& shape) {
 
 void add_attention_grad(KernelTable& table) {
   table.add("attention_grad", DType::f32, {run_attention_grad, attention_grad_workspace});
+  table.add("attention_padded_grad", DType::f32, {run_attention_padded_grad, attention_grad_workspace});
 }
 
 }  // namespace trireme::cpu

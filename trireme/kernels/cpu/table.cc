@@ -25,6 +25,7 @@ namespace cpu {
   X(add_conv2d_grad_input) \
   X(add_conv2d_grad_weight) \
   X(add_cross_entropy) \
+  X(add_ctc_loss) \
   X(add_dispatch) \
   X(add_dropout) \
   X(add_embedding) \

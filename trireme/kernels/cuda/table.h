@@ -15,6 +15,10 @@ struct NoCudaKernel {
   std::string_view op, reason;
 };
 inline constexpr auto kNoCudaKernels = std::to_array<NoCudaKernel>({
+    {"ctc_loss", "alignments of labels to frames are added up on CPUs only so far"},
+    {"ctc_loss_grad", "alignments of labels to frames are added up on CPUs only so far"},
+    {"attention_padded", "seq2seq, whose sources have lengths, runs on CPUs only so far"},
+    {"attention_padded_grad", "seq2seq, whose sources have lengths, runs on CPUs only so far"},
     {"rice_pack", "a code is written one bit after another"},
     {"rice_unpack", "a code is read one bit after another"},
     {"shift", "pruned_ring, which passes messages on, runs on CPUs only so far"},
