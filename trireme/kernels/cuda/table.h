@@ -15,9 +15,12 @@ struct NoCudaKernel {
   std::string_view op, reason;
 };
 inline constexpr auto kNoCudaKernels = std::to_array<NoCudaKernel>({
+    {"matmul_slots", "programs for GPUs have one batched product of all slots instead (passes/substitute.h)"},
+    {"matmul_slots_grad_weight", "as matmul_slots, whose gradient it is"},
     {"rice_pack", "a code is written one bit after another"},
     {"rice_unpack", "a code is read one bit after another"},
     {"shift", "pruned_ring, which passes messages on, runs on CPUs only so far"},
+    {"slots_used", "it is for matmul_slots, which GPUs do without"},
     {"svd_sample", "atomo, which decomposes small matrices, runs on CPUs only so far"},
 });
 
