@@ -83,21 +83,26 @@ TEST(ExpertsUnderPlans, WhatIsSentIsWhatTheFormulaSays) {
   const std::unique_ptr<Device> device = make_cpu_device(1);
   const Program program =
       step_program(training.model, training.train, training.optim, training.shape, *device, {plan, 0});
-  double bytes = 0;
-  int calls = 0;
+  double bytes = 0, count_bytes = 0;
+  int calls = 0, count_calls = 0;
   for (const Segment& segment : program.segments) {
     if (segment.kind != SegmentKind::kForwardBackward) continue;
     for (const Node& node : segment.graph.nodes) {
       if (!node.op->name.starts_with("all_to_all") || !node.op->collective->sends()) continue;
-      ++calls;
-      bytes += bytes_sent(*node.op, segment.graph.types_of(node.inputs), segment.graph.types_of(node.outputs),
-                          node.attrs);
+      const bool counts = segment.graph.type(node.inputs[0]).dtype == DType::i32;
+      ++(counts ? count_calls : calls);
+      (counts ? count_bytes : bytes) += bytes_sent(*node.op, segment.graph.types_of(node.inputs),
+                                                   segment.graph.types_of(node.outputs), node.attrs);
     }
   }
   const double slots = 2.0 * static_cast<double>(training.shape.rows / 2 * training.shape.sample[0]);
   EXPECT_EQ(calls, 4 * model.layers);
   EXPECT_EQ(bytes,
             4.0 * static_cast<double>(model.layers) * 0.5 * slots * static_cast<double>(model.hidden) * 4);
+  // How many slots of an expert in a group have a token, once.
+  const double groups = static_cast<double>(training.shape.rows) / 2;
+  EXPECT_EQ(count_calls, model.layers);
+  EXPECT_EQ(count_bytes, static_cast<double>(model.layers) * 0.5 * 4 * groups * sizeof(int32_t));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // See experts.h. Shapes are static: each expert has as many slots in a group as the capacity says, and those
-// without a token are rows of zeros.
+// without a token are rows of zeros, which products leave out.
 #include "trireme/models/experts.h"
 
 #include <algorithm>
@@ -50,6 +50,7 @@ int64_t experts_hidden(const MoeOptions& moe, int64_t feed_forward) {
 struct Routed {
   ValueId weights, at;
   int64_t capacity;
+  double rows;  // that an expert has in a group if all have as many, and its slots are enough
 };
 
 Routed route(Network& net, const MoeOptions& moe, const Gate& gate, ValueId x, const std::string& name,
@@ -95,15 +96,22 @@ Routed route(Network& net, const MoeOptions& moe, const Gate& gate, ValueId x, c
     net.tally(name, OutputRole::kDropped, slots[3]);
     net.tally(name, OutputRole::kImportance, balance[1]);
   }
-  return {chosen[0], slots[0], capacity};
+  const double even = static_cast<double>(tokens * moe.top_k) / static_cast<double>(moe.experts);
+  return {chosen[0], slots[0], capacity, std::min(even, static_cast<double>(capacity))};
 }
 
+// The rows in the slots of experts, and how many of an expert's slots in a group have a token.
+struct Rows {
+  ValueId x, used;
+  double even;
+};
+
 // One weight of all experts: [E, in, out], or [E, out, in].
-ValueId product(Network& net, ValueId x, const std::string& name, const MoeOptions& moe, int64_t outputs,
-                const ExpertStyle& style, TensorSplit::Side side, double deviation) {
+ValueId product(Network& net, const Rows& rows, const std::string& name, const MoeOptions& moe,
+                int64_t outputs, const ExpertStyle& style, TensorSplit::Side side, double deviation) {
   const Builder::Scope layer = net.scope(name);
   const bool in_out = style.store == Network::Store::kInOut;
-  const int64_t inputs = net.shape(x).back();
+  const int64_t inputs = net.shape(rows.x).back();
   const int64_t split_dim = in_out == (side == TensorSplit::Side::kOutputs) ? 2 : 1;
   const ValueId weight = net.parameter(
       name + ".weight", in_out ? Shape{moe.experts, inputs, outputs} : Shape{moe.experts, outputs, inputs},
@@ -111,7 +119,8 @@ ValueId product(Network& net, ValueId x, const std::string& name, const MoeOptio
       {{"tensor_dim", split_dim},
        {std::string(kExpertDim), int64_t{0}},
        {std::string(kActiveExperts), moe.top_k}});
-  return net.op("matmul", {x, weight}, {{"transpose_b", int64_t{!in_out}}});
+  return net.op("matmul_slots", {rows.x, weight, rows.used},
+                {{"transpose_b", int64_t{!in_out}}, {"rows", rows.even}});
 }
 
 }  // namespace
@@ -223,19 +232,18 @@ ValueId mixture_of_experts(Network& net, const ModelOptions& options, ValueId x,
   const int64_t groups = t % moe.groups == 0 ? moe.groups : 1;
   const ValueId grouped = groups == 1 ? x : net.reshape(x, {b * groups, t / groups, m});
   const Routed routed = route(net, moe, gate, grouped, name, style);
-  const int64_t slots = b * groups * routed.capacity;
   const std::string experts = fmt::format("{}.{}.", name, style.experts);
-  ValueId rows =
-      net.op("dispatch", {grouped, routed.at}, {{"experts", moe.experts}, {"capacity", routed.capacity}});
-  rows = net.reshape(rows, {moe.experts, slots, m});
+  const Attrs slots{{"experts", moe.experts}, {"capacity", routed.capacity}};
+  Rows rows{net.op("dispatch", {grouped, routed.at}, slots), net.op("slots_used", {routed.at}, slots),
+            routed.rows};
   std::vector<ValueId> inside;
   for (const std::string_view up : style.up)
     inside.push_back(product(net, rows, experts + std::string(up), moe, moe.hidden, style,
                              TensorSplit::Side::kOutputs, style.deviation));
-  rows = product(net, style.activate(net, inside), experts + std::string(style.down), moe, m, style,
-                 TensorSplit::Side::kInputs, style.residual_deviation);
-  rows = net.reshape(rows, {moe.experts, b * groups, routed.capacity, m});
-  ValueId y = net.op("combine", {rows, routed.at, routed.weights});
+  rows.x = style.activate(net, inside);
+  rows.x = product(net, rows, experts + std::string(style.down), moe, m, style, TensorSplit::Side::kInputs,
+                   style.residual_deviation);
+  ValueId y = net.op("combine", {rows.x, routed.at, routed.weights});
   if (groups > 1) y = net.reshape(y, {b, t, m});
   y = net.dropout(y);
   if (moe.shared == 0) return y;

@@ -11,6 +11,7 @@
 #include "trireme/base/rng.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/autodiff.h"
+#include "trireme/passes/substitute.h"
 #include "trireme/runtime/executor.h"
 #include "trireme/train/step.h"
 #include "trireme/train/trainer.h"
@@ -140,6 +141,25 @@ TEST(Experts, NoTokenSeesALaterOne) {
     EXPECT_TRUE(std::equal(before.begin(), before.begin() + 9 * 40, after.begin())) << gate;
     EXPECT_FALSE(std::equal(before.begin() + 9 * 40, before.end(), after.begin() + 9 * 40)) << gate;
   }
+}
+
+// FLOPs of a layer without drops are those of its k experts, whatever the number of slots.
+TEST(Experts, FlopsAreThoseOfChosenExperts) {
+  const auto flops = [](int64_t experts, double capacity) {
+    ModelOptions model = mixtral(2, 32, 8, 24);
+    model.moe.experts = experts;
+    model.moe.capacity = capacity;
+    double total = 0;
+    const Graph graph = forward_graph(model, {1, {64}}, DType::f32);
+    for (const Node& node : graph.nodes) {
+      if (node.op->name == std::string_view("matmul_slots")) total += cost_of(graph, node).flops;
+    }
+    return total;
+  };
+  const double expected = 2.0 * 2 * 3 * 64 * 2 * 32 * 24;  // layers, weights, tokens, k
+  EXPECT_EQ(flops(8, 0), expected);
+  EXPECT_EQ(flops(32, 0), expected);
+  EXPECT_EQ(flops(8, 0.5), expected / 2);  // as many slots as half of the choices
 }
 
 // One layer of the llama family and the sum of its results times fixed numbers, with its losses.
@@ -335,6 +355,59 @@ void expect_gradients(const MoeOptions& moe, bool drops) {
       values[i] = value;
       EXPECT_NEAR(gradient[i], difference, 2e-5 * largest) << "element " << i << " of " << name;
     }
+  }
+}
+
+// A layer and its gradients with slots left out that have no token, and with all of them computed, as on a
+// GPU: the same bits, in less time.
+TEST(Experts, SlotsWithoutATokenChangeNoBits) {
+  for (const double capacity : {0.0, 1.0}) {
+    ModelOptions model;
+    model.hidden = 32;
+    model.seq = 40;
+    model.moe = sizes_of({.experts = 8, .gate = "mixtral", .capacity = capacity}, 24);
+    Builder layer(ops(), "layer");
+    Network net(layer, Mode::kTrain, 0);
+    const ValueId x = layer.input("x", {DType::f32, {3, 40, 32}});
+    const ValueId y = mixture_of_experts(net, model, x, "mlp", Layer::style());
+    layer.output("y", y);
+    layer.output("loss", net.op("sum", {net.op("mul", {y, y})}, {{"dims", std::vector<int64_t>{0, 1, 2}}}));
+    const Graph skips = layer.take();
+    const Graph computes_all = with_substitutes(skips, ops(), [](const Node&) { return false; });
+    const auto count = [](const Graph& graph, std::string_view op) {
+      return std::ranges::count(graph.nodes, op, [](const Node& node) { return node.op->name; });
+    };
+    EXPECT_EQ(count(skips, "matmul_slots"), 3);
+    EXPECT_EQ(count(computes_all, "matmul_slots") + count(computes_all, "slots_used"), 0);
+    const auto results = [](const Graph& graph) {
+      Builder b(ops(), graph);
+      std::vector<ValueId> wanted = {b.find("x")};
+      for (const Value& value : graph.values) {
+        if (value.role == Role::kParameter) wanted.push_back(b.find(value.name));
+      }
+      const ValueId seed = b.input("seed", {DType::f32, {}});
+      const std::vector<ValueId> gradients =
+          differentiate(b, {graph.outputs.at(1).value}, seed, wanted).gradients;
+      for (size_t i = 0; i < wanted.size(); ++i) b.output(fmt::format("d{}", i), gradients[i]);
+      const auto device = make_cpu_device(2);
+      Executor executor(build_program({b.take()}, workspace_query(*device)), *device);
+      initialise_states(executor, 7);
+      std::vector<float> numbers(3 * 40 * 32);
+      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(uniform({5, 6}, i)) - 0.5f;
+      executor.set_input(0, "x", numbers.data(), numbers.size() * sizeof(float));
+      const float one = 1;
+      executor.set_input(0, "seed", &one, sizeof one);
+      executor.run(0);
+      std::vector<std::vector<float>> all;
+      const Graph& whole = executor.program().segments[0].graph;
+      for (const Output& output : whole.outputs) {
+        std::vector<float>& values =
+            all.emplace_back(static_cast<size_t>(whole.type(output.value).shape.elements()));
+        executor.read_output(0, output.name, values.data(), values.size() * sizeof(float));
+      }
+      return all;
+    };
+    EXPECT_EQ(results(skips), results(computes_all));
   }
 }
 

@@ -44,9 +44,11 @@ constexpr Known kKnown[] = {
     {"ctc_loss", "blank"},
     {"dropout", "rate stream offset whole"},
     {"matmul_f32", "transpose_a transpose_b"},
+    {"matmul_slots", "transpose_b rows"},
     {"route", "k scores normalise scale expert_groups top_groups"},
     {"slots", "experts capacity order stream offset"},
     {"balance", "alpha z scores choices"},
+    {"slots_used", "experts capacity expert_offset"},
     {"dispatch", "experts capacity expert_offset"},
     {"combine", "expert_offset"},
 };

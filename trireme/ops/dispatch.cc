@@ -19,15 +19,24 @@ std::vector<ValueId> gradients_of(GradBuilder& g, std::string_view back, const A
   return result;
 }
 
-IndexRule dispatch_rule(const OpInstance& op) {
+void check_slots(const OpInstance& op) {
   const int64_t experts = op.attrs.integer("experts"), capacity = op.attrs.integer("capacity");
   if (experts < 0 || capacity < 0 || experts > kMaxElements || capacity > kMaxElements)
-    throw_error("[dispatch] {} experts with {} slots each; 0 to 2^48 of both expected", experts, capacity);
+    throw_error("[{}] {} experts with {} slots each; 0 to 2^48 of both expected", op.op, experts, capacity);
+}
+
+IndexRule dispatch_rule(const OpInstance& op) {
+  check_slots(op);
   return (op.inputs.size() == 3 ? rule(op, "x[g s m] at[g s k] w[g s k] -> d[e g c m]"_rule)
                                 : rule(op, "x[g s m] at[g s k] -> d[e g c m]"_rule))
       .whole("s k c")
-      .size("e", experts)
-      .size("c", capacity);
+      .size("e", op.attrs.integer("experts"))
+      .size("c", op.attrs.integer("capacity"));
+}
+
+IndexRule used_rule(const OpInstance& op) {
+  check_slots(op);
+  return rule(op, "at[g s k] -> used[e g]"_rule).whole("s k").size("e", op.attrs.integer("experts"));
 }
 
 IndexRule combine_rule(const OpInstance& op) {
@@ -82,6 +91,13 @@ void add_dispatch(OpTable& table) {
                                        g.dy(), g.in(0));
                  },
              .flops = row_flops,
+             .localize = localize});
+  table.add({.name = "slots_used",
+             .index = used_rule,
+             .inputs = {kI32},
+             .outputs = {kI32},
+             .numbers = {"experts", "capacity"},
+             .gradient = NotDifferentiable{"the results are counts, which move in steps"},
              .localize = localize});
   table.add({.name = "slot_products",
              .index = written<"x[g s m] d[e g c m] at[g s k] -> p[g s k]", "k c">,

@@ -22,6 +22,7 @@ void add_dropout(OpTable& table);
 void add_embedding(OpTable& table);
 void add_map(OpTable& table);
 void add_matmul(OpTable& table);
+void add_matmul_slots(OpTable& table);
 void add_norm(OpTable& table);
 void add_optimizer(OpTable& table);
 void add_orthogonalise(OpTable& table);

@@ -9,12 +9,16 @@ namespace trireme {
 const OpTable& ops() {
   static const OpTable table = [] {
     OpTable t;
-    for (auto add : {add_attention,        add_batch_norm,    add_binary,        add_bits,     add_collective,
-                     add_collective_start, add_conv2d,        add_cross_entropy, add_ctc_loss, add_dispatch,
-                     add_dropout,          add_embedding,     add_map,           add_matmul,   add_norm,
-                     add_optimizer,        add_orthogonalise, add_pool2d,        add_quantise, add_reduce,
-                     add_residual,         add_rice,          add_rope,          add_route,    add_shape,
-                     add_softmax,          add_sparse,        add_svd_sample,    add_unary}) {
+    for (auto add : {add_attention, add_batch_norm,    add_binary,
+                     add_bits,      add_collective,    add_collective_start,
+                     add_conv2d,    add_cross_entropy, add_ctc_loss,
+                     add_dispatch,  add_dropout,       add_embedding,
+                     add_map,       add_matmul,        add_matmul_slots,
+                     add_norm,      add_optimizer,     add_orthogonalise,
+                     add_pool2d,    add_quantise,      add_reduce,
+                     add_residual,  add_rice,          add_rope,
+                     add_route,     add_shape,         add_softmax,
+                     add_sparse,    add_svd_sample,    add_unary}) {
       add(t);
     }
     return t;

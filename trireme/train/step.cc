@@ -19,6 +19,7 @@
 #include "trireme/passes/half_weights.h"
 #include "trireme/passes/pins.h"
 #include "trireme/passes/precision.h"
+#include "trireme/passes/substitute.h"
 #include "trireme/plan/combinations.h"
 #include "trireme/program/build.h"
 #include "trireme/schedule/pipeline_table.h"
@@ -91,6 +92,12 @@ void check_adapters(const Network& net, const Model& model) {
   check_patterns("model.lora.targets", lora.targets, net.linear_layers(), "layer");
 }
 
+// A device that is asked for here need not be here: GPUs have kernels for all but what has a substitute.
+Graph for_device(Graph graph, const TrainOptions& train) {
+  if (train.device == "cpu") return graph;
+  return with_substitutes(graph, ops(), [](const Node&) { return false; });
+}
+
 // kNone: what a graph leaves in states is all that is wanted of it.
 enum class Outputs { kNone, kLoss, kLossAndLogits, kLogits };
 Graph model_graph(std::string name, const Model& model, const TrainOptions& train, const StepShape& shape,
@@ -120,7 +127,7 @@ Graph model_graph(std::string name, const Model& model, const TrainOptions& trai
     b.output("count", checked_scalar(b, loss.count, record, "count"));
     for (const Network::Tally& tally : net.tallies())
       b.output(tally_name(tally.role, tally.layer), tally.value, tally.role);
-    return lower_precision(b.take(), precision, ops());
+    return lower_precision(for_device(b.take(), train), precision, ops());
   }
   std::vector<ValueId> inputs;
   for (const SampleTensor& tensor : std::span(tensors).first(tensors.size() - 1))
@@ -140,7 +147,7 @@ Graph model_graph(std::string name, const Model& model, const TrainOptions& trai
     b.output(tally_name(tally.role, tally.layer), tally.value, tally.role);
   if (outputs == Outputs::kLogits || outputs == Outputs::kLossAndLogits)
     b.output("logits", logits, OutputRole::kRows);
-  return lower_precision(b.take(), precision, ops());
+  return lower_precision(for_device(b.take(), train), precision, ops());
 }
 
 Graph model_graph(std::string name, const Model& model, const TrainOptions& train, const StepShape& shape,

@@ -1,4 +1,4 @@
-// Cases of what mixtures of experts are made of: route, slots, balance, dispatch, combine.
+// Cases of what mixtures of experts are made of: route, slots, balance, dispatch, combine, matmul_slots.
 #include <algorithm>
 #include <cmath>
 
@@ -238,6 +238,52 @@ RefTensors slot_products(const RefTensors& in, const Attrs& attrs) {
   return {p};
 }
 
+RefTensors slots_used(const RefTensors& in, const Attrs& attrs) {
+  RefTensor used = like(in[0], {attrs.integer("experts"), in[0].shape[0]});
+  const Shape slots{used.shape[0], used.shape[1], attrs.integer("capacity")};
+  for_choices(in[0], slots, attrs, [&](int64_t, int64_t, int64_t row) {
+    double& count = used.values[static_cast<size_t>(row / slots[2])];
+    count = std::max(count, static_cast<double>(row % slots[2] + 1));
+  });
+  return {used};
+}
+
+// Visits the rows that are used: e, and the number of the row among all of [e g c].
+template <typename Each>
+void for_used(const Shape& x, const RefTensor& used, const Each& each) {
+  for (int64_t row = 0; row < x.elements(0, 3); ++row) {
+    if (static_cast<double>(row % x[2]) < used.values[static_cast<size_t>(row / x[2])])
+      each(row / (x[1] * x[2]), row);
+  }
+}
+
+RefTensors matmul_slots(const RefTensors& in, const Attrs& attrs) {
+  const Shape &x = in[0].shape, &w = in[1].shape;
+  const bool transposed = attrs.integer("transpose_b", 0) != 0;
+  const int64_t m = x[3], n = transposed ? w[1] : w[2];
+  RefTensor y = like(in[0], {x[0], x[1], x[2], n});
+  for_used(x, in[2], [&](int64_t e, int64_t row) {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t i = 0; i < m; ++i)
+        y.values[static_cast<size_t>(row * n + j)] +=
+            in[0].values[static_cast<size_t>(row * m + i)] *
+            in[1].values[static_cast<size_t>(e * m * n + (transposed ? j * m + i : i * n + j))];
+    }
+  });
+  return {y};
+}
+
+RefTensors matmul_slots_grad_weight(const RefTensors& in, const Attrs&) {
+  const int64_t m = in[0].shape[3], n = in[1].shape[3];
+  RefTensor dw = like(in[0], {in[0].shape[0], m, n});
+  for_used(in[0].shape, in[2], [&](int64_t e, int64_t row) {
+    for (int64_t at = 0; at < m * n; ++at)
+      dw.values[static_cast<size_t>(e * m * n + at)] += in[0].values[static_cast<size_t>(row * m + at / n)] *
+                                                        in[1].values[static_cast<size_t>(row * n + at % n)];
+  });
+  return {dw};
+}
+
 void add_routes(std::vector<OpCase>& cases) {
   const auto add = [&](const std::string& label, Shape z, Attrs attrs, bool bias = false) {
     Shape chosen = z;
@@ -322,6 +368,7 @@ void add_dispatches(std::vector<OpCase>& cases) {
     cases.push_back({"dispatch", label + "_weighted", {tokens, at, w}, made, dispatch, 1e-5, smooth});
     cases.push_back({"combine", label, {slots, at}, of_part, combine, 1e-5, smooth});
     cases.push_back({"combine", label + "_weighted", {slots, at, w}, of_part, combine, 1e-5, smooth});
+    cases.push_back({"slots_used", label, {at}, made, slots_used, 1e-5, kNo});
     cases.push_back({"slot_products", label, {tokens, slots, at}, of_part, slot_products, 1e-5, kNo});
   };
   add("small", 3, 7, 2, 4, 3, 5);
@@ -330,6 +377,37 @@ void add_dispatches(std::vector<OpCase>& cases) {
   add("one_expert", 1, 6, 1, 1, 6, 8);
   add("no_group", 0, 6, 2, 3, 4, 5);
   add("no_width", 2, 6, 2, 3, 4, 0);
+}
+
+void add_matmul_slots(std::vector<OpCase>& cases) {
+  const auto add = [&](const std::string& label, const Shape& slots, int64_t m, int64_t n, double most = -1) {
+    // Some groups have more than an expert has slots, which then are all used.
+    const int64_t e = slots[0], g = slots[1], c = slots[2];
+    const CaseInput used = ids({e, g}, 0, most < 0 ? static_cast<double>(c) + 1.5 : most);
+    const CaseInput x{{e, g, c, m}}, dy{{e, g, c, n}};
+    const Differentiable smooth = x.shape.elements() * n > 0 ? kYes : kNo;
+    const Attrs rows{{"rows", static_cast<double>(c) / 2}};
+    Attrs transposed = rows;
+    transposed.set("transpose_b", int64_t{1});
+    cases.push_back({"matmul_slots", label, {x, {{e, m, n}}, used}, rows, matmul_slots, 1e-5, smooth});
+    cases.push_back(
+        {"matmul_slots", label + "_nt", {x, {{e, n, m}}, used}, transposed, matmul_slots, 1e-5, smooth});
+    cases.push_back(
+        {"matmul_slots_grad_weight", label, {x, dy, used}, rows, matmul_slots_grad_weight, 1e-5, kNo});
+  };
+  add("small", {3, 2, 5}, 7, 6);
+  add("tiles", {2, 3, 40}, 33, 70);
+  add("one_slot", {4, 9, 1}, 20, 17);
+  add("deep", {2, 2, 300}, 24, 9);       // more rows than one block of a sum has
+  add("chunks", {2, 41, 210}, 5, 6);     // sums that are cut into chunks
+  add("few", {8, 4, 50}, 48, 31, 2);     // one row at most
+  add("none", {3, 2, 16}, 12, 10, 0.5);  // no row at all
+  add("long_sum", {1, 1, 30}, 900, 25);  // several blocks of k
+  add("few_rows", {2, 1, 6}, 410, 50);   // weights are read where they lie
+  add("chunked", {1, 1, 3}, 8300, 4);    // a sum over inputs that is cut into chunks
+  add("no_group", {2, 0, 4}, 3, 5);
+  add("no_inputs", {2, 3, 4}, 0, 5);
+  add("no_outputs", {2, 3, 4}, 5, 0);
 }
 
 }  // namespace
@@ -342,6 +420,7 @@ std::vector<OpCase> expert_cases() {
   add_slots(cases);
   add_balances(cases);
   add_dispatches(cases);
+  add_matmul_slots(cases);
   return cases;
 }
 

@@ -62,7 +62,7 @@ std::vector<OpCase> shape_cases();
 std::vector<OpCase> norm_cases();
 std::vector<OpCase> language_cases();  // embedding, rope, cross_entropy, dropout
 std::vector<OpCase> ctc_cases();
-std::vector<OpCase> expert_cases();    // route, slots, balance, dispatch, combine
+std::vector<OpCase> expert_cases();    // route, slots, balance, dispatch, combine, matmul_slots
 std::vector<OpCase> optimizer_cases();
 std::vector<OpCase> exchange_cases();  // what replicas send one another, and what they keep
 

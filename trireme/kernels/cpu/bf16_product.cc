@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "hwy/highway.h"
+#include "trireme/kernels/cpu/gemm_blocks.h"
 #include "trireme/kernels/cpu/round-inl.h"
 #include "trireme/kernels/cpu/simd_math-inl.h"
 #include "trireme/kernels/cpu/tasks.h"
@@ -127,6 +128,39 @@ void pack_bf16_panel(const Bf16Product& p, Side side, int64_t batch, int64_t fir
   }
 }
 
+// Zeros in the place of rows of A, or of values of k, that are not used.
+void clear_unused_of_panel(const Bf16Product& p, Side side, int64_t batch, int64_t first, Bf16* out) {
+  using enum GemmUse::Along;
+  const auto is_unused = [&](GemmUse::Along along, int64_t at) {
+    return used_in(p.use, along, batch, at, at + 1) == 0;
+  };
+  const int64_t size = in_blocks(p.k) * kBf16Side * kBf16Side;
+  for (int64_t row = 0; p.use.along == kRows && side == Side::kA && row < std::min(kBf16Side, p.m - first);
+       ++row) {
+    if (!is_unused(kRows, first + row)) continue;
+    Bf16* const at = out + row / kTileSide * kTileSize + row % kTileSide * kBf16Side;
+    for (int64_t tile = 0; tile < size; tile += 2 * kTileSize) std::fill_n(at + tile, kBf16Side, Bf16(0.0f));
+  }
+  for (int64_t k = 0; p.use.along == kSum && k < p.k; ++k) {
+    if (!is_unused(kSum, k)) continue;
+    const int64_t in_tile = k % kBf16Side;
+    Bf16* const at = out + k / kBf16Side * 2 * kTileSize +
+                     (side == Side::kB ? in_tile / 2 * kBf16Side + in_tile % 2 : in_tile);
+    for (int64_t i = 0; i < kBf16Side; ++i)
+      at[i / kTileSide * kTileSize + i % kTileSide * (side == Side::kB ? 2 : kBf16Side)] = Bf16(0.0f);
+  }
+}
+
+bool has_rows(const Bf16Product& p, int64_t batch, int64_t panel) {
+  return used_in(p.use, GemmUse::Along::kRows, batch, panel * kBf16Side,
+                 std::min(p.m, (panel + 1) * kBf16Side)) > 0;
+}
+
+void clear_block(const Bf16Product& p, int64_t batch, int64_t row, int64_t col) {
+  for (int64_t r = row; r < std::min(row + kBf16Side, p.m); ++r)
+    std::fill_n(p.c + (batch * p.m + r) * p.n + col, std::min(kBf16Side, p.n - col), Bf16(0.0f));
+}
+
 }  // namespace
 
 size_t bf16_product_workspace(const Bf16Product& p) {
@@ -143,12 +177,17 @@ void multiply_bf16(const Bf16Product& p, const Bf16Instructions& instructions, T
   Bf16* const packed_a = reinterpret_cast<Bf16*>(workspace);
   Bf16* const packed_b = packed_a + panels.a_count * size;
   for_each_task(pool, panels.a_count + panels.b_count, [&](int64_t task, int) {
-    if (task < panels.a_count)
-      return pack_bf16_panel(p, Side::kA, task / panels.down, task % panels.down * kBf16Side,
-                             packed_a + task * size);
+    const auto pack = [&](Side side, int64_t batch, int64_t first, Bf16* out) {
+      pack_bf16_panel(p, side, batch, first, out);
+      clear_unused_of_panel(p, side, batch, first, out);
+    };
+    if (task < panels.a_count) {
+      const int64_t batch = task / panels.down, panel = task % panels.down;
+      if (has_rows(p, batch, panel)) pack(Side::kA, batch, panel * kBf16Side, packed_a + task * size);
+      return;
+    }
     task -= panels.a_count;
-    pack_bf16_panel(p, Side::kB, task / panels.across, task % panels.across * kBf16Side,
-                    packed_b + task * size);
+    pack(Side::kB, task / panels.across, task % panels.across * kBf16Side, packed_b + task * size);
   });
 
   // A task takes panels of both operands that stay in L2, and fewer where threads would be idle.
@@ -168,7 +207,12 @@ void multiply_bf16(const Bf16Product& p, const Bf16Instructions& instructions, T
     const int64_t b_first = p.b.batch_stride == 0 ? 0 : batch * panels.across;
     if (instructions.begin) instructions.begin();
     for (int64_t i = row; i < std::min(row + tall, panels.down); ++i) {
+      const bool any = has_rows(p, batch, i);
       for (int64_t j = col; j < std::min(col + wide, panels.across); ++j) {
+        if (!any) {
+          clear_block(p, batch, i * kBf16Side, j * kBf16Side);
+          continue;
+        }
         instructions.block(packed_a + (a_first + i) * size, packed_b + (b_first + j) * size, steps, sums);
         HWY_DYNAMIC_DISPATCH(finish_block)(p, batch, i * kBf16Side, j * kBf16Side, sums);
       }

@@ -44,6 +44,8 @@ struct Bf16Product {
   Bf16* c = nullptr;
   const Bf16 *bias = nullptr, *residual = nullptr;
   Bf16* pre = nullptr;
+  // Rows that are not used become zeros in C. Where it is set there is no epilogue.
+  GemmUse use = {};
 };
 
 size_t bf16_product_workspace(const Bf16Product& product);

@@ -110,5 +110,39 @@ TEST(Bf16Product, BiasResidualAndGeluFollow) {
   }
 }
 
+// What is not used is not read, and counts as zeros.
+TEST(Bf16Product, LeavesOutWhatIsNotUsed) {
+  const int64_t groups = 3, slots = 45, rows = groups * slots, m = 37, n = 70;
+  const std::vector<int32_t> used = {45, 3, 0, 0, 31, 33};
+  std::vector<Bf16> x = random_bf16(2 * rows * m, 1), dy = random_bf16(2 * rows * n, 2),
+                    w = random_bf16(2 * m * n, 3);
+  const auto fill_unused = [&](float value) {
+    for (int64_t row = 0; row < 2 * rows; ++row) {
+      if (row % slots < used[static_cast<size_t>(row / slots)]) continue;
+      std::fill_n(x.begin() + row * m, m, Bf16(value));
+      std::fill_n(dy.begin() + row * n, n, Bf16(value));
+    }
+  };
+  Bf16Product product{.m = rows, .n = n, .k = m, .batch = 2, .a = {x.data(), m}, .b = {w.data(), n}};
+  product.a.batch_stride = rows * m;
+  product.b.batch_stride = m * n;
+  Bf16Product weight{
+      .m = m, .n = n, .k = rows, .batch = 2, .a = {x.data(), m, Transpose::kYes}, .b = {dy.data(), n}};
+  weight.a.batch_stride = rows * m;
+  weight.b.batch_stride = rows * n;
+  for (const Bf16Instructions* instructions : all_instructions()) {
+    for (Bf16Product p : {product, weight}) {
+      fill_unused(0);
+      const std::vector<Bf16> expected = product_of(p, *instructions, 2);
+      fill_unused(NAN);
+      p.use = {p.k == rows ? GemmUse::Along::kSum : GemmUse::Along::kRows, used.data(), groups, slots};
+      for (const int threads : {1, 3}) {
+        const std::vector<Bf16> found = product_of(p, *instructions, threads);
+        for (size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(found[i].bits, expected[i].bits) << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme::cpu

@@ -53,6 +53,27 @@ void dispatch(const KernelContext& context) {
   });
 }
 
+// One behind the last slot that has a token.
+void slots_used(const KernelContext& context) {
+  const Shape &at = context.inputs[0].shape, &used = context.outputs[0].shape;
+  const int64_t in_group = at[1] * at[2], experts = used[0], groups = used[1];
+  const int64_t capacity = context.attrs.integer("capacity"),
+                offset = context.attrs.integer("expert_offset", 0);
+  int32_t* const out = context.out<int32_t>(0);
+  pool_of(context).parallel_for(groups, row_grain(in_group + experts), [&](int64_t begin, int64_t end) {
+    for (int64_t group = begin; group < end; ++group) {
+      for (int64_t e = 0; e < experts; ++e) out[e * groups + group] = 0;
+      const int32_t* const slots = context.in<int32_t>(0) + group * in_group;
+      for (int64_t i = 0; i < in_group; ++i) {
+        const int64_t expert = slots[i] < 0 || capacity == 0 ? -1 : slots[i] / capacity - offset;
+        if (expert < 0 || expert >= experts) continue;
+        int32_t& count = out[expert * groups + group];
+        count = std::max(count, static_cast<int32_t>(slots[i] % capacity) + 1);
+      }
+    }
+  });
+}
+
 void combine(const KernelContext& context) {
   const Shape &d = context.inputs[0].shape, &y = context.outputs[0].shape;
   const int64_t choices = context.inputs[1].shape[2], width = y[2];
@@ -95,6 +116,8 @@ void add_dispatch(KernelTable& table) {
   using namespace slot_rows;
   table.add("dispatch", DType::f32, {dispatch});
   table.add("combine", DType::f32, {combine});
+  for (const DType dtype : {DType::i32, DType::f32})  // of programs, and for the completeness of the table
+    table.add("slots_used", dtype, {slots_used});
   table.add("slot_products", DType::f32, {slot_products});
 }
 

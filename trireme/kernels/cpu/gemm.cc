@@ -64,7 +64,8 @@ struct Together {
     cols = std::max<int64_t>(kPackedFloats / std::max<int64_t>(k_length, 1) / tile.cols, 1) * tile.cols;
     cols = std::min(cols, round_up(g.n, tile.cols));
     const int64_t panels = ceil_div(g.m, tile.rows);
-    direct = panels == 1 && g.b.transpose == Transpose::kNo && !g.b.fill;
+    direct =
+        panels == 1 && g.b.transpose == Transpose::kNo && !g.b.fill && g.use.along != GemmUse::Along::kSum;
     if (direct) {
       k_length = k.end - k.begin;
       cols = round_up(g.n, tile.cols);
@@ -92,6 +93,7 @@ struct Target {
 
 void multiply_together(const Gemm& g, int64_t batch, KRange k, const Target& target, ThreadPool* pool,
                        float* workspace) {
+  if (used_in(g.use, GemmUse::Along::kRows, batch, 0, g.m) == 0) return;
   const int threads = pool ? pool->threads() : 1;
   const Together size(g, k, threads);
   const int64_t tile_cols = tile_size().cols;
@@ -117,18 +119,22 @@ void multiply_together(const Gemm& g, int64_t batch, KRange k, const Target& tar
         GemmPart part;
         part.batch = batch;
         part.k = now;
-        part.row = task % down * size.part_rows;  // down first, so that the part of B stays in cache
-        part.rows = std::min(size.part_rows, g.m - part.row);
+        const int64_t row = task % down * size.part_rows;  // down first, so that the part of B stays in cache
         const int64_t first = task / down * size.part_cols;
         part.col = col + first;
         part.cols = std::min(size.part_cols, cols - first);
         part.packed_b = size.direct ? nullptr : packed_b + first * length;
         part.packed_a = packed_a + slot * size.a_floats;
-        part.c = target.c + part.row * target.stride + part.col;
         part.c_stride = target.stride;
         part.accumulate = begin > k.begin ? Accumulate::kYes : target.accumulate;
         part.epilogue = now.end == k.end ? target.epilogue : GemmPart::Epilogue::kNone;
-        compute_part(g, part);
+        for_each_run(g.use, GemmUse::Along::kRows, batch, row, std::min(row + size.part_rows, g.m),
+                     [&](int64_t from, int64_t count) {
+                       part.row = from;
+                       part.rows = count;
+                       part.c = target.c + from * target.stride + part.col;
+                       compute_part(g, part);
+                     });
       });
     }
   }
@@ -150,8 +156,13 @@ int64_t matrix_floats(const Gemm& g, int64_t chunks, int threads) {
 
 void multiply(const Gemm& g, ThreadPool* pool, std::byte* workspace) {
   if (g.m == 0 || g.n == 0 || g.batch == 0) return;
+  const auto is_used = [&](int64_t batch, int64_t row) {
+    return used_in(g.use, GemmUse::Along::kRows, batch, row, row + 1) > 0;
+  };
   if (g.k == 0) {
-    for (int64_t i = 0; i < g.batch * g.m; ++i) combine_chunks(g, i / g.m, i % g.m, nullptr, 0, 0);
+    for (int64_t i = 0; i < g.batch * g.m; ++i) {
+      if (is_used(i / g.m, i % g.m)) combine_chunks(g, i / g.m, i % g.m, nullptr, 0, 0);
+    }
     return;
   }
   if (g.batch * g.m * g.n * g.k < kSmallWork) pool = nullptr;
@@ -183,7 +194,8 @@ void multiply(const Gemm& g, ThreadPool* pool, std::byte* workspace) {
   });
   for_each_task(pool, g.batch * g.m, [&](int64_t task, int) {
     const int64_t batch = task / g.m, row = task % g.m;
-    combine_chunks(g, batch, row, partial + batch * chunks * size + row * g.n, chunks, size);
+    if (is_used(batch, row))
+      combine_chunks(g, batch, row, partial + batch * chunks * size + row * g.n, chunks, size);
   });
 }
 

@@ -53,6 +53,16 @@ struct GemmEpilogue {
   DType format = DType::f32;
 };
 
+// Which rows of A and C there are, or which values of k: of each `slots` in turn, used[batch·groups + group]
+// first ones, at most all. m, or k, is groups · slots. Others are never read. Of rows, C keeps what it has
+// there; along k they count as zeros, and the bits are those that zeros would give.
+struct GemmUse {
+  enum class Along { kNone, kRows, kSum } along = Along::kNone;
+  const int32_t* used = nullptr;
+  int64_t groups = 0;
+  int64_t slots = 0;
+};
+
 struct Gemm {
   int64_t m = 0;
   int64_t n = 0;
@@ -65,6 +75,7 @@ struct Gemm {
   int64_t c_batch_stride = 0;
   Accumulate accumulate = Accumulate::kNo;
   GemmEpilogue epilogue;
+  GemmUse use = {};  // where it is set, neither operand is computed, and there is no epilogue
 };
 
 // Workspace for a call with a pool of `threads` threads, or for one without when it is 1. All but the data

@@ -45,28 +45,48 @@ int64_t k_at_a_time(const GemmOperand& operand, bool along_k, int64_t k_count) {
 
 void pack_b(const Gemm& g, const GemmBlock& block, KRange packed, float* out) {
   const bool along_k = g.b.transpose == Transpose::kNo;
-  const int64_t some = k_at_a_time(g.b, along_k, block.k_count);
-  for (int64_t k = 0; k < block.k_count; k += some) {
-    for (int64_t j = 0; j < block.count; j += kTileCols) {
-      const int64_t cols = std::min<int64_t>(kTileCols, block.count - j), step = whole_vectors(cols);
-      pack_panel(g.b, along_k,
-                 {block.batch, block.k + k, std::min(some, block.k_count - k), block.first + j, cols},
-                 out + j * (packed.end - packed.begin) + (block.k + k - packed.begin) * step, step);
+  // k_count values from k on become those from `place` on.
+  const auto pack = [&](int64_t from, int64_t k_count, int64_t place) {
+    const int64_t some = k_at_a_time(g.b, along_k, k_count);
+    for (int64_t k = 0; k < k_count; k += some) {
+      for (int64_t j = 0; j < block.count; j += kTileCols) {
+        const int64_t cols = std::min<int64_t>(kTileCols, block.count - j), step = whole_vectors(cols);
+        pack_panel(g.b, along_k, {block.batch, from + k, std::min(some, k_count - k), block.first + j, cols},
+                   out + j * (packed.end - packed.begin) + (place + k) * step, step);
+      }
     }
+  };
+  if (g.use.along != GemmUse::Along::kSum) return pack(block.k, block.k_count, block.k - packed.begin);
+  const int64_t end = block.k + block.k_count;
+  for (int64_t k = block.k; k < end;) {  // one of the blocks that are summed apart at a time
+    const int64_t first = packed.begin + (k - packed.begin) / packed.step * packed.step;
+    const int64_t next = std::min(end, first + packed.step);
+    int64_t place = first - packed.begin + used_in(g.use, GemmUse::Along::kSum, block.batch, first, k);
+    for_each_run(g.use, GemmUse::Along::kSum, block.batch, k, next, [&](int64_t from, int64_t count) {
+      pack(from, count, place);
+      place += count;
+    });
+    k = next;
   }
 }
 
-void pack_a(const Gemm& g, const GemmPart& part, const PanelRows& share, int64_t begin, int64_t k_count) {
+// Of the values of k in [begin, end), k_count are used.
+void pack_a(const Gemm& g, const GemmPart& part, const PanelRows& share, int64_t begin, int64_t end,
+            int64_t k_count) {
   const bool along_k = g.a.transpose == Transpose::kYes;
-  const int64_t some = k_at_a_time(g.a, along_k, k_count);
-  for (int64_t k = 0; k < k_count; k += some) {
-    for (int64_t i = 0; i < share.panels; ++i) {
-      pack_panel(
-          g.a, along_k,
-          {part.batch, begin + k, std::min(some, k_count - k), part.row + share.begin(i), share.count(i)},
-          part.packed_a + (i * k_count + k) * kPanelStep, kPanelStep);
+  int64_t place = 0;
+  for_each_run(g.use, GemmUse::Along::kSum, part.batch, begin, end, [&](int64_t from, int64_t count) {
+    const int64_t some = k_at_a_time(g.a, along_k, count);
+    for (int64_t k = 0; k < count; k += some) {
+      for (int64_t i = 0; i < share.panels; ++i) {
+        pack_panel(
+            g.a, along_k,
+            {part.batch, from + k, std::min(some, count - k), part.row + share.begin(i), share.count(i)},
+            part.packed_a + (i * k_count + place + k) * kPanelStep, kPanelStep);
+      }
     }
-  }
+    place += count;
+  });
 }
 
 // c = sum, or c + sum, and the epilogue. `at` is the place of c[0] in arrays like C. `sum` may be `c`.
@@ -129,11 +149,13 @@ void compute_part(const Gemm& g, const GemmPart& part) {
   const bool apply = part.epilogue == GemmPart::Epilogue::kApply && (e.bias || e.residual || e.pre);
   HWY_ALIGN float tile[kTileRows * kTileCols];
   for (int64_t k = part.k.begin; k < part.k.end; k += part.k.step) {
-    const int64_t k_count = std::min(part.k.step, part.k.end - k);
-    const bool last = k + k_count == part.k.end;
-    pack_a(g, part, share, k, k_count);
+    const int64_t k_end = std::min(k + part.k.step, part.k.end);
+    const int64_t k_count = used_in(g.use, GemmUse::Along::kSum, part.batch, k, k_end);
+    const bool last = k_end == part.k.end;
     const TileSum mode =
         k > part.k.begin || part.accumulate == Accumulate::kYes ? TileSum::kAdd : TileSum::kReplace;
+    if (k_count == 0 && mode == TileSum::kAdd) continue;  // of none, zeros are stored first
+    pack_a(g, part, share, k, k_end, k_count);
     for (int64_t j = 0; j < part.cols; j += kTileCols) {
       const int64_t cols = std::min<int64_t>(kTileCols, part.cols - j);
       const auto [b, b_step] =

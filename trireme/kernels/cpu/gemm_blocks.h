@@ -2,6 +2,8 @@
 // product into these parts; nobody else should need them.
 #pragma once
 
+#include <algorithm>
+
 #include "trireme/kernels/cpu/gemm.h"
 
 namespace trireme::cpu {
@@ -21,9 +23,40 @@ struct KRange {
   int64_t step;
 };
 
+// each(from, count) for the runs of [begin, end) that are used, ascending; the whole where `use` is of
+// another kind.
+template <typename Each>
+void for_each_run(const GemmUse& use, GemmUse::Along along, int64_t batch, int64_t begin, int64_t end,
+                  const Each& each) {
+  if (use.along != along) {
+    if (begin < end) each(begin, end - begin);
+    return;
+  }
+  int64_t from = begin, count = 0;  // of the run so far: it goes on where a group is full
+  while (begin < end) {
+    const int64_t group = begin / use.slots, first = group * use.slots;
+    const int64_t used = std::min<int64_t>(use.slots, use.used[batch * use.groups + group]);
+    const int64_t last = std::min(end, first + used);
+    if (begin < last && begin != from + count) {
+      if (count > 0) each(from, count);
+      from = begin;
+      count = 0;
+    }
+    if (begin < last) count += last - begin;
+    begin = first + use.slots;
+  }
+  if (count > 0) each(from, count);
+}
+// How many of [begin, end) are used.
+inline int64_t used_in(const GemmUse& use, GemmUse::Along along, int64_t batch, int64_t begin, int64_t end) {
+  int64_t total = 0;
+  for_each_run(use, along, batch, begin, end, [&](int64_t, int64_t count) { total += count; });
+  return total;
+}
+
 // Packs a block of B into panels that hold all of the range `packed`, of which the block may be a part.
 // Panels follow each other: `out` is that of the tile that begins at block.first, and a whole one takes
-// (packed.end − packed.begin)·cols floats.
+// (packed.end − packed.begin)·cols floats. Of each of its blocks of k, those that are used stand first.
 void pack_b(const Gemm& gemm, const GemmBlock& block, KRange packed, float* out);
 
 // One rectangle of C over one range of k.

@@ -130,5 +130,91 @@ TEST(Gemm, TakesComputedOperands) {
   }
 }
 
+// Rows, or values of k, that are not used: the bits that zeros in their place give, and the others are not
+// read. In batches, so that each matrix has its own.
+struct Used {
+  int64_t groups, slots;
+  std::vector<int32_t> used;  // [2 groups]
+
+  bool has(int64_t batch, int64_t at) const { return at % slots < used[batch * groups + at / slots]; }
+  GemmUse use(GemmUse::Along along) const { return {along, used.data(), groups, slots}; }
+};
+
+const Used kUsed[] = {
+    {2, 40, {3, 17, 40, 0}},
+    {5, 7, {7, 7, 2, 0, 1, 0, 0, 0, 0, 0}},
+    {30, 1, {1, 1, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 0, 1, 0, 1, 1, 1, 0, 0, 1, 1, 1,
+             0, 1, 1, 1, 0, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0}},
+    {3, 300, {300, 11, 150, 0, 299, 1}},
+    {41, 210, std::vector<int32_t>(82, 5)}};  // a sum that is cut into chunks
+
+TEST(Gemm, OfRowsThatAreNotUsedNothingIsReadOrWritten) {
+  const int64_t n = 50, k = 410;
+  for (const Used& one : kUsed) {
+    const int64_t m = one.groups * one.slots;
+    std::vector<float> a = random_floats(2 * m * k, 1), b = random_floats(2 * k * n, 2), c(2 * m * n, 7.0f);
+    Gemm g{.m = m,
+           .n = n,
+           .k = k,
+           .a = {a.data(), k},
+           .b = {b.data(), n},
+           .c = c.data(),
+           .c_stride = n,
+           .batch = 2,
+           .c_batch_stride = m * n};
+    g.a.batch_stride = m * k;
+    g.b.batch_stride = k * n;
+    run(g, 2);
+    std::vector<float> expected = c;
+    for (int64_t row = 0; row < 2 * m; ++row) {
+      if (one.has(row / m, row % m)) continue;
+      std::fill_n(a.begin() + row * k, k, NAN);
+      std::fill_n(expected.begin() + row * n, n, 7.0f);
+    }
+    g.use = one.use(GemmUse::Along::kRows);
+    for (const int threads : {1, 3}) {
+      std::fill(c.begin(), c.end(), 7.0f);
+      run(g, threads);
+      EXPECT_EQ(c, expected) << one.groups << " groups, " << threads << " threads";
+    }
+  }
+}
+
+TEST(Gemm, ValuesOfKThatAreNotUsedCountAsZeros) {
+  const int64_t m = 33, n = 50;
+  for (const Used& one : kUsed) {
+    const int64_t k = one.groups * one.slots;
+    std::vector<float> a = random_floats(2 * k * m, 1), b = random_floats(2 * k * n, 2), c(2 * m * n, 7.0f);
+    Gemm g{.m = m,
+           .n = n,
+           .k = k,
+           .a = {a.data(), m, Transpose::kYes},
+           .b = {b.data(), n},
+           .c = c.data(),
+           .c_stride = n,
+           .batch = 2,
+           .c_batch_stride = m * n};
+    g.a.batch_stride = k * m;
+    g.b.batch_stride = k * n;
+    const auto fill_unused = [&](float value) {
+      for (int64_t row = 0; row < 2 * k; ++row) {
+        if (one.has(row / k, row % k)) continue;
+        std::fill_n(a.begin() + row * m, m, value);
+        std::fill_n(b.begin() + row * n, n, value);
+      }
+    };
+    fill_unused(0);
+    run(g, 2);
+    const std::vector<float> expected = c;
+    fill_unused(NAN);
+    g.use = one.use(GemmUse::Along::kSum);
+    for (const int threads : {1, 3}) {
+      std::fill(c.begin(), c.end(), 7.0f);
+      run(g, threads);
+      EXPECT_EQ(c, expected) << one.groups << " groups, " << threads << " threads";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme::cpu

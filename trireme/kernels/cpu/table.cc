@@ -30,6 +30,7 @@ namespace cpu {
   X(add_dropout) \
   X(add_embedding) \
   X(add_matmul) \
+  X(add_matmul_slots) \
   X(add_max_grad) \
   X(add_max_pool2d) \
   X(add_norm) \
