@@ -12,6 +12,8 @@ constexpr Command kBenchParts[] = {
     {"train", "time training steps on random data; --profile shows where the time goes", bench_train},
     {"scaling", "strong and weak scaling of training steps over ranks, beside what the simulator says",
      bench_scaling},
+    {"batches", "train at equal epochs with several batches and rates: losses, sharpness, critical batch",
+     bench_batches},
 };
 
 }  // namespace

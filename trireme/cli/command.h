@@ -41,6 +41,7 @@ int bench_collectives(std::span<const std::string> arguments);
 int bench_kernels(std::span<const std::string> arguments);
 int bench_train(std::span<const std::string> arguments);
 int bench_scaling(std::span<const std::string> arguments);
+int bench_batches(std::span<const std::string> arguments);
 
 // The parts of `trireme inspect`, one file each.
 int inspect_graph(std::span<const std::string> arguments);
@@ -54,6 +55,7 @@ int inspect_collectives(std::span<const std::string> arguments);
 int inspect_schedule(std::span<const std::string> arguments);
 int inspect_checkpoint(std::span<const std::string> arguments);
 int inspect_run(std::span<const std::string> arguments);
+int inspect_curvature(std::span<const std::string> arguments);
 int inspect_onnx(std::span<const std::string> arguments);
 
 // `trireme plan --fit`, which has other arguments than the search.

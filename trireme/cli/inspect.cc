@@ -22,6 +22,8 @@ constexpr Command kInspectParts[] = {
      inspect_checkpoint},
     {"numbers", "limits of number formats; rounding, swamping, underflow", inspect_numbers},
     {"run", "how a run went: losses, speed, a curve", inspect_run},
+    {"curvature", "how sharp the minimum of a run is; the loss on the line between two runs",
+     inspect_curvature},
     {"flight", "what each rank did last when one was lost or stuck", inspect_flight},
     {"onnx", "what an ONNX file needs; which test cases of ONNX pass", inspect_onnx},
 };

@@ -112,5 +112,42 @@ TEST(BatchRule, ScalesWarmUpToo) {
   EXPECT_DOUBLE_EQ(learning_rate(optim, schedule, 16, 100, 4), 0.1);  // half of 0.2
 }
 
+// η(1 + (k − 1) s/W), as Goyal et al. have it: the first step has the rate of the small batch.
+TEST(BatchRule, WarmUpMayBeginAtTheRateOfTheBaseBatch) {
+  const OptimOptions optim{.lr = 0.1, .batch_rule = "linear", .base_batch = 256};
+  LrScheduleOptions schedule{.kind = "constant", .warmup_steps = 10, .warmup_from = "base"};
+  for (int64_t step = 0; step < 10; ++step)
+    EXPECT_DOUBLE_EQ(learning_rate(optim, schedule, 8192, 100, step),
+                     0.1 * (1 + 31 * static_cast<double>(step) / 10));
+  for (const int64_t step : {10, 50}) EXPECT_DOUBLE_EQ(learning_rate(optim, schedule, 8192, 100, step), 3.2);
+  schedule.warmup_from = "zero";
+  EXPECT_DOUBLE_EQ(learning_rate(optim, schedule, 8192, 100, 0), 0.32);
+  // Where nothing grows there is nothing to warm up to.
+  schedule.warmup_from = "base";
+  EXPECT_DOUBLE_EQ(learning_rate({.lr = 0.1}, schedule, 8192, 100, 0), 0.1);
+}
+
+TEST(BatchRule, WeightDecayHasARuleOfItsOwn) {
+  OptimOptions optim{.lr = 0.1,
+                     .weight_decay = 0.1,
+                     .groups = {{.match = "a", .weight_decay = 0.2}, {.match = "b"}},
+                     .batch_rule = "linear",
+                     .base_batch = 256};
+  EXPECT_DOUBLE_EQ(with_scaled_decay(optim, 1024).weight_decay, 0.1);
+  optim.decay_rule = "sqrt";
+  const OptimOptions scaled = with_scaled_decay(optim, 1024);
+  EXPECT_DOUBLE_EQ(scaled.weight_decay, 0.2);
+  EXPECT_DOUBLE_EQ(scaled.groups[0].weight_decay.value(), 0.4);
+  EXPECT_FALSE(scaled.groups[1].weight_decay);
+  EXPECT_DOUBLE_EQ(scaled.lr, 0.1);  // which scaled_rate() makes larger
+  optim.decay_rule = "linear";
+  EXPECT_DOUBLE_EQ(with_scaled_decay(optim, 1024).weight_decay, 0.4);
+  optim.base_batch = 0;
+  EXPECT_DOUBLE_EQ(with_scaled_decay(optim, 1024).weight_decay, 0.1);
+  optim.base_batch = 1;
+  optim.decay_rule = "cube";
+  EXPECT_THROW(with_scaled_decay(optim, 64), Error);
+}
+
 }  // namespace
 }  // namespace trireme

@@ -29,12 +29,14 @@ struct OptimOptions {
   bool nesterov = false;
   double trust = 0.001;             // the trust coefficient of LARS
   std::string batch_rule = "none";  // how lr grows when the batch does
+  std::string decay_rule = "none";  // how weight_decay does, that of groups too
   int64_t base_batch = 0;           // automatic: train.batch_per_rank; without, train.batch, so nothing grows
 };
 
 struct LrScheduleOptions {
   std::string kind = "cosine";
   int64_t warmup_steps = 20;
+  std::string warmup_from = "zero";  // or base: optim.lr before optim.batch_rule
   int64_t decay_steps = 0;  // automatic: train.steps
   double min_lr = 0.0;
   int64_t drop_every = 1000;  // steps; kind "step"

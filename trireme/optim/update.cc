@@ -7,6 +7,7 @@
 #include "trireme/ir/trained.h"
 #include "trireme/ops/table.h"
 #include "trireme/optim/groups.h"
+#include "trireme/optim/lr_schedule.h"
 
 namespace trireme {
 namespace {
@@ -201,8 +202,9 @@ Value shared_gradient(const Value& parameter, const UpdateOptions& train, int ch
 }
 
 Graph update_graph(const std::vector<Value>& parameters, const std::vector<Value>& buffers,
-                   const OptimOptions& options, const UpdateOptions& train, const Renewal& renewal,
+                   const OptimOptions& given, const UpdateOptions& train, const Renewal& renewal,
                    const SharedGradients& shared, const Tallies& tallies) {
+  const OptimOptions options = with_scaled_decay(given, train.batch);
   const Optimizer& optimizer = find_optimizer(options.kind);
   Builder b(ops(), "update");
   const TensorType scalar{DType::f32, {}};

@@ -25,6 +25,7 @@ namespace trireme {
 
 // What training asks of an update beside its optimizer: the settings train.* of these names.
 struct UpdateOptions {
+  int64_t batch = 16;  // of which optim.decay_rule makes the weight decay
   double clip_norm = 1.0;
   double ema = 0.0;
   bool noise_scale = false;

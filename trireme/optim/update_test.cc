@@ -91,6 +91,18 @@ TEST_F(Update, DecayIsForMatricesOnly) {
   }
 }
 
+// A batch of 16 (the default) is four times that of which the decays are: twice as much decay.
+TEST_F(Update, DecayGrowsWithTheBatchAsAsked) {
+  OptimOptions options = kind("sgd", 0.1);
+  options.groups = {{"b", 1, 0.2}};
+  options.decay_rule = "sqrt";
+  options.base_batch = 4;
+  make(options);
+  step(0.5);
+  EXPECT_THAT(get("w"), testing::ElementsAre(FloatEq(0.9f), FloatEq(-1.8f)));
+  EXPECT_THAT(get("b"), testing::ElementsAre(FloatEq(4 - 0.5f * 0.4f * 4)));
+}
+
 // w: rate 0.5 · 0.1 and decay 0.4, b: rate 0.5 and decay 0.2, which a vector has by its group alone.
 TEST_F(Update, GroupsHaveRatesAndDecaysOfTheirOwn) {
   OptimOptions options = kind("sgd", 9);

@@ -280,7 +280,11 @@ std::vector<Field> optim_fields(OptimOptions& c) {
       Field{"optim.batch_rule", &c.batch_rule,
             "how the learning rate grows with the batch, from optim.base_batch to train.batch"}
           .one_of({"none", "linear", "sqrt"}),
-      Field{"optim.base_batch", &c.base_batch, "batch size for which optim.lr was tuned", at_least(0)}
+      Field{"optim.decay_rule", &c.decay_rule,
+            "how the weight decay grows with the batch, from optim.base_batch to train.batch"}
+          .one_of({"none", "linear", "sqrt"}),
+      Field{"optim.base_batch", &c.base_batch,
+            "batch size for which optim.lr and optim.weight_decay were tuned", at_least(0)}
           .automatic("train.batch_per_rank, or train.batch"),
   };
 }
@@ -290,7 +294,11 @@ std::vector<Field> lr_schedule_fields(LrScheduleOptions& c) {
       Field{"lr_schedule.kind", &c.kind, "shape of the learning rate after warm-up"}.one_of(
           {"constant", "cosine", "linear", "step", "inverse_sqrt"}),
       {"lr_schedule.warmup_steps", &c.warmup_steps,
-       "steps in which the rate rises linearly from 0 to optim.lr", at_least(0)},
+       "steps in which the rate rises linearly to optim.lr, times what optim.batch_rule makes of it",
+       at_least(0)},
+      Field{"lr_schedule.warmup_from", &c.warmup_from,
+            "where warm-up begins: at zero, or at optim.lr before optim.batch_rule (base)"}
+          .one_of({"zero", "base"}),
       Field{"lr_schedule.decay_steps", &c.decay_steps,
             "step at which the rate reaches lr_schedule.min_lr (cosine, linear)", at_least(0)}
           .automatic("train.steps"),

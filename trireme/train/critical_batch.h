@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 namespace trireme {
 
@@ -35,5 +36,21 @@ class CriticalBatch {
  private:
   double signal_ = 0, noise_ = 0;  // averages of |G|² and tr Σ, up to a common factor
 };
+
+// The same from whole runs: the steps that batches B took to the same loss, each with the best rate for it,
+// follow S = S_min (1 + B_c/B), and the samples E = B S = E_min (1 + B/B_c), with E_min = B_c S_min.
+struct BatchSteps {
+  double batch = 0, steps = 0;
+};
+struct CriticalBatchFit {
+  double least_steps = 0, critical_batch = 0;  // S_min, B_c
+  double error = 0;                            // root mean square of the steps' differences, as shares
+
+  double least_samples() const { return least_steps * critical_batch; }
+  double steps(double batch) const { return least_steps * (1 + critical_batch / batch); }
+};
+// By least squares of shares. Nothing where fewer than two different batches are given, or where steps do not
+// fall as the batch grows and rise above S_min.
+std::optional<CriticalBatchFit> fit_critical_batch(std::span<const BatchSteps> points);
 
 }  // namespace trireme

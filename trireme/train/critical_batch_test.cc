@@ -98,5 +98,30 @@ TEST(CriticalBatch, PiecesAreMicrobatchesAndRanksUnderEveryPlan) {
   }
 }
 
+TEST(CriticalBatch, IsFittedToStepsOfWholeRuns) {
+  const auto steps = [](double batch) { return 40 * (1 + 900 / batch); };
+  std::vector<BatchSteps> points;
+  for (const double batch : {16, 64, 256, 1024, 8192}) points.push_back({batch, steps(batch)});
+  const CriticalBatchFit exact = fit_critical_batch(points).value();
+  EXPECT_NEAR(exact.least_steps, 40, 1e-6);
+  EXPECT_NEAR(exact.critical_batch, 900, 1e-4);
+  EXPECT_NEAR(exact.least_samples(), 36000, 1e-2);
+  EXPECT_NEAR(exact.error, 0, 1e-9);
+  EXPECT_NEAR(exact.steps(900), 80, 1e-4);  // twice the least
+  // Runs that are 10 % off one way or the other count alike, whether they have ten steps or thousands.
+  for (size_t i = 0; i < points.size(); ++i) points[i].steps *= i % 2 ? 1.1 : 0.9;
+  const CriticalBatchFit rough = fit_critical_batch(points).value();
+  EXPECT_NEAR(rough.critical_batch, 900, 300);
+  EXPECT_NEAR(rough.error, 0.1, 0.03);
+}
+
+TEST(CriticalBatch, IsNotFittedWhereThereIsNoCurve) {
+  EXPECT_FALSE(fit_critical_batch({}));
+  EXPECT_FALSE(fit_critical_batch(std::vector<BatchSteps>{{16, 100}}));
+  EXPECT_FALSE(fit_critical_batch(std::vector<BatchSteps>{{16, 100}, {16, 110}}));
+  EXPECT_FALSE(fit_critical_batch(std::vector<BatchSteps>{{16, 100}, {64, 130}}));  // rises with the batch
+  EXPECT_FALSE(fit_critical_batch(std::vector<BatchSteps>{{16, 100}, {64, 20}}));   // falls faster than 1/B
+}
+
 }  // namespace
 }  // namespace trireme

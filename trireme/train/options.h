@@ -52,7 +52,8 @@ inline bool watches_losses(const TrainOptions& train) {
 
 // What the update reads of them.
 inline UpdateOptions update_options(const TrainOptions& train) {
-  return {.clip_norm = train.clip_norm,
+  return {.batch = train.batch,
+          .clip_norm = train.clip_norm,
           .ema = train.ema,
           .noise_scale = train.noise_scale,
           .gradient_precision = train.gradient_precision,
