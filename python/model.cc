@@ -332,6 +332,16 @@ void bind_network(py::module_& module) {
           },
           py::arg("logits"), py::arg("targets"), py::arg("label_smoothing") = 0.0)
       .def(
+          "ctc_loss",
+          [](NotingNetwork& net, const NotedValue& logits, const NotedValue& labels,
+             const NotedValue& frame_count, const NotedValue& label_count, int64_t blank) {
+            const std::vector<NotedValue> loss =
+                net.op("ctc_loss", {logits, labels, frame_count, label_count}, {{"blank", blank}});
+            return py::make_tuple(loss[0], loss[1]);
+          },
+          py::arg("logits"), py::arg("labels"), py::arg("frame_count"), py::arg("label_count"),
+          py::arg("blank") = 0)
+      .def(
           "squared_error",
           [](NotingNetwork& net, const NotedValue& prediction, const NotedValue& expected) {
             const std::vector<NotedValue> loss =

@@ -32,6 +32,13 @@ class Page(Folder):
     def test_the_example(self):
         self.assertIn("points are on the right moon", run(sys.executable, SOURCE / "examples/python/moons.py"))
 
+    @unittest.skipUnless(shutil.which("espeak-ng"), "espeak-ng is not here")
+    def test_digits_are_heard(self):
+        said = run(sys.executable, SOURCE / "examples/python/spoken_digits.py", "--steps", "60", "--rows", "8", "--voices", "2")
+        losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", said)]
+        self.assertLess(losses[-1], 0.2 * losses[0])
+        self.assertIn("digits by other voices are wrong", said)
+
 
 class Types(unittest.TestCase):
     def test_the_stub_has_what_the_module_has(self):
