@@ -16,6 +16,11 @@ namespace {
 
 constexpr int64_t kAnyK = std::numeric_limits<int64_t>::max();
 constexpr double kDropless = 0;
+// The standard deviation of a router's first logits, whatever the width: its rows are normalised, so they are
+// √M long. While tokens differ little from one another, each step of Adam moves the logits of all of them
+// alike. Where they begin much closer together, all tokens change experts at once, step after step, and
+// experts learn little (docs/experts.md, Learning).
+constexpr double kFirstLogits = 2;
 
 // clang-format off
 constexpr Gate kGates[] = {
@@ -61,7 +66,7 @@ Routed route(Network& net, const MoeOptions& moe, const Gate& gate, ValueId x, c
   const std::string router = fmt::format("{}.{}", name, style.router);
   const ValueId weight =
       net.parameter(router + ".weight", in_out ? Shape{features, moe.experts} : Shape{moe.experts, features},
-                    Init::normal(style.deviation));
+                    Init::normal(kFirstLogits / std::sqrt(static_cast<double>(features))));
   const ValueId z = net.op("matmul_f32", {x, weight}, {{"transpose_b", int64_t{!in_out}}});
   std::vector<ValueId> scored = {z};
   if (gate.corrects)

@@ -71,6 +71,24 @@ TEST(Experts, EverySoManyLayersAndSharedOnes) {
   EXPECT_EQ(counts_of(model).active - all.active, 4 * 3 * 32 * 2 * 48);
 }
 
+// Narrow models too: else all tokens change experts together in the first steps (docs/experts.md).
+TEST(Experts, FirstLogitsAreAsFarApartWhateverTheWidth) {
+  for (const char* family : {"gpt", "llama"}) {
+    for (const int64_t hidden : {64, 1024}) {
+      ModelOptions model = mixtral(1, hidden, 8, 24);
+      model.family = family;
+      model.vocab = 40;
+      const Graph graph = forward_graph(model, {1, {16}}, DType::f32);
+      const std::string router =
+          model.family == "gpt" ? "h.0.mlp.router.weight" : "model.layers.0.mlp.gate.weight";
+      const ValueId weight = graph.find(router);
+      ASSERT_NE(weight, kNoValue) << router;
+      EXPECT_NEAR(graph.values[weight].attrs.real("scale"), 2 / std::sqrt(static_cast<double>(hidden)),
+                  1e-12);
+    }
+  }
+}
+
 TEST(Experts, SlotsFollowTheGate) {
   const auto slots = [](const char* gate, double capacity, int64_t experts, int64_t tokens) {
     return expert_capacity(sizes_of({.experts = experts, .gate = gate, .capacity = capacity}, 64), tokens);
