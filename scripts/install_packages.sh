@@ -7,7 +7,7 @@
 #   scripts/install_packages.sh --fuzz     also clang and libFuzzer
 #   scripts/install_packages.sh --docs     also what makes the documentation a site
 #   scripts/install_packages.sh --pictures also what scripts/dashboard_pictures needs
-#   scripts/install_packages.sh --tests    also what only tests use: that, zsh, mypy, Slurm, test cases of ONNX, and a browser where there is a package
+#   scripts/install_packages.sh --tests    also what only tests use: that, zsh, mypy, espeak-ng, Slurm, test cases of ONNX, and a browser where there is a package
 set -euo pipefail
 
 packages=(
@@ -28,7 +28,7 @@ for argument in "$@"; do
     --peers) packages+=(python3-torch libopenblas-dev) ;;
     --docs) packages+=("${site[@]}") ;;
     --pictures) packages+=(pngquant) browser=("${with_browser[@]}") ;;
-    --tests) packages+=(zsh mypy libonnx-testdata slurmctld slurmd slurm-client munge "${site[@]}") browser=("${with_browser[@]}") ;;
+    --tests) packages+=(zsh mypy espeak-ng libonnx-testdata slurmctld slurmd slurm-client munge "${site[@]}") browser=("${with_browser[@]}") ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
     *)
       echo "install_packages.sh: unknown argument '$argument'; known are --peers, --fuzz, --docs, --pictures and --tests" >&2
