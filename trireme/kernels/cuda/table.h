@@ -15,9 +15,14 @@ struct NoCudaKernel {
   std::string_view op, reason;
 };
 inline constexpr auto kNoCudaKernels = std::to_array<NoCudaKernel>({
+    {"attention_merge", "a ring of keys and values passes messages on, which runs on CPUs only so far"},
+    {"attention_part", "as attention_merge"},
+    {"attention_part_grad", "as attention_merge"},
     {"rice_pack", "a code is written one bit after another"},
     {"rice_unpack", "a code is read one bit after another"},
-    {"shift", "pruned_ring, which passes messages on, runs on CPUs only so far"},
+    {"shift", "what passes messages on, a ring and pruned_ring, runs on CPUs only so far"},
+    {"shift_start", "as shift"},
+    {"shift_wait", "as shift"},
     {"svd_sample", "atomo, which decomposes small matrices, runs on CPUs only so far"},
 });
 
