@@ -70,9 +70,11 @@ struct OpRecord {
   // A collective that may be under way while other nodes run: the ops that start it and wait for it. What a
   // start makes is undefined until the wait, which alone may read it.
   struct InTime {
-    std::string_view start = "", wait = "";                      // "": it may not
-    bool (*allows)(const OpInstance&) = nullptr;                 // null: all instances
-    enum class Tensors { kOne, kMany } tensors = Tensors::kOne;  // that one start takes, kMost at most
+    std::string_view start = "", wait = "";       // "": it may not
+    bool (*allows)(const OpInstance&) = nullptr;  // null: all instances
+    // That one start takes, kMost at most. kOneHere: one, started where it stands and no earlier, so that
+    // what was passed on does not lie in memory long before it is read.
+    enum class Tensors { kOne, kMany, kOneHere } tensors = Tensors::kOne;
     static constexpr int kMost = 64;
   } in_time = {};
   // Whether the op is linear in all its inputs together: inputs that are sums of parts then give results that

@@ -65,15 +65,15 @@ std::vector<ValueId> ring_attention(RingBuilder& r) {
   ValueId k = r.in(1), v = r.in(2);
   std::vector<ValueId> merged;
   for (int64_t step = 0; step < r.ranks(); ++step) {
-    if (step > 0) {
-      k = r.shifted(k, "keys");
-      v = r.shifted(v, "values");
-    }
+    const bool last = step + 1 == r.ranks();
+    const ValueId next_k = last ? k : r.shifted(k, "keys"), next_v = last ? v : r.shifted(v, "values");
     std::vector<ValueId> of_part =
         r.node("attention_part", {r.in(0), k, v}, with_keys_of(r, r.rank_before(step)), "part");
     if (step > 0)
       of_part = r.node("attention_merge", {merged[0], merged[1], of_part[0], of_part[1]}, {}, "merged");
     merged = std::move(of_part);
+    k = next_k;
+    v = next_v;
   }
   return {r.result(0, merged[0]), merged[1]};
 }
@@ -81,11 +81,12 @@ std::vector<ValueId> ring_attention(RingBuilder& r) {
 // P is exp(scores − lse) with the lse of all keys, so what parts of the keys give adds up. Keys travel one
 // rank ahead of their gradients, which come to rest where the keys are from.
 std::vector<ValueId> ring_attention_grad(RingBuilder& r) {
-  ValueId k = r.in(2), v = r.in(3), dq = kNoValue, dk = kNoValue, dv = kNoValue;
+  ValueId k = r.shifted(r.in(2), "keys"), v = r.shifted(r.in(3), "values"), dq = kNoValue, dk = kNoValue,
+          dv = kNoValue;
   for (int64_t step = 1; step <= r.ranks(); ++step) {
-    const bool own = step == r.ranks();
-    k = own ? r.in(2) : r.shifted(k, "keys");
-    v = own ? r.in(3) : r.shifted(v, "values");
+    const bool own_next = step + 1 >= r.ranks();
+    const ValueId next_k = own_next ? r.in(2) : r.shifted(k, "keys"),
+                  next_v = own_next ? r.in(3) : r.shifted(v, "values");
     const std::vector<ValueId> of_part =
         r.node("attention_part_grad", {r.in(0), r.in(1), k, v, r.in(4), r.in(5)},
                with_keys_of(r, r.rank_before(step)), "part");
@@ -93,8 +94,13 @@ std::vector<ValueId> ring_attention_grad(RingBuilder& r) {
       return sum == kNoValue ? addend : r.node("add", {sum, addend}, {}, what)[0];
     };
     dq = added(dq, of_part[0], "dq");
-    dk = added(dk == kNoValue ? dk : r.shifted(dk, "dk"), of_part[1], "dk");
-    dv = added(dv == kNoValue ? dv : r.shifted(dv, "dv"), of_part[2], "dv");
+    dk = added(dk, of_part[1], "dk");
+    dv = added(dv, of_part[2], "dv");
+    if (step == r.ranks()) break;
+    dk = r.shifted(dk, "dk");
+    dv = r.shifted(dv, "dv");
+    k = next_k;
+    v = next_v;
   }
   return {r.result(0, dq), r.result(1, dk), r.result(2, dv)};
 }

@@ -68,7 +68,7 @@ void add_collective(OpTable& table) {
   add(CollectiveKind::kReduceScatter, reduce_scatter_rule, {},
       {"reduce_scatter_start", "reduce_scatter_wait", nullptr, Tensors::kMany});
   add(CollectiveKind::kAllToAll, all_to_all_rule, {}, {});
-  add(CollectiveKind::kShift, shift_rule, {}, {"shift_start", "shift_wait", nullptr, Tensors::kOne});
+  add(CollectiveKind::kShift, shift_rule, {}, {"shift_start", "shift_wait", nullptr, Tensors::kOneHere});
 }
 
 }  // namespace trireme
