@@ -119,6 +119,9 @@ Example example(Feature feature) {
     case kContextAxis:
       return {{{"mesh", "data:2 context:2"}, {"preset", "context"}},
               {"model.family=gpt", "model.heads=2", "model.seq=8", "model.vocab=16"}};
+    case kStripes:
+      return {{{"mesh", "context:2"}, {"preset", "context+striped"}},
+              {"model.family=gpt", "model.heads=2", "model.seq=8", "model.vocab=16"}};
     case kOwnSamples:
     case kNccl:
       break;  // of no plan and no setting of a step

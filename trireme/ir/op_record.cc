@@ -102,6 +102,8 @@ double bytes_sent(const OpRecord& op, const std::vector<TensorType>& inputs,
     return sum;
   };
   const int64_t ways = attrs.integer("ways");
+  if (op.collective->kind == CollectiveKind::kShift)
+    return bytes_sent(op.collective->kind, ways, bytes(inputs), bytes(inputs));
   // What is under way is what a start makes: several tensors packed in one.
   if (op.collective->phase == OpRecord::Collective::Phase::kStart)
     return bytes_sent(op.collective->kind, ways, bytes(outputs), bytes(outputs));

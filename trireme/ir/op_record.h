@@ -16,6 +16,7 @@ namespace trireme {
 
 class Builder;
 class GradBuilder;
+class RingBuilder;
 using ValueId = int;
 inline constexpr ValueId kNoValue = -1;
 
@@ -69,9 +70,11 @@ struct OpRecord {
   // A collective that may be under way while other nodes run: the ops that start it and wait for it. What a
   // start makes is undefined until the wait, which alone may read it.
   struct InTime {
-    std::string_view start = "", wait = "";                      // "": it may not
-    bool (*allows)(const OpInstance&) = nullptr;                 // null: all instances
-    enum class Tensors { kOne, kMany } tensors = Tensors::kOne;  // that one start takes, kMost at most
+    std::string_view start = "", wait = "";       // "": it may not
+    bool (*allows)(const OpInstance&) = nullptr;  // null: all instances
+    // That one start takes, kMost at most. kOneHere: one, started where it stands and no earlier, so that
+    // what was passed on does not lie in memory long before it is read.
+    enum class Tensors { kOne, kMany, kOneHere } tensors = Tensors::kOne;
     static constexpr int kMost = 64;
   } in_time = {};
   // Whether the op is linear in all its inputs together: inputs that are sums of parts then give results that
@@ -85,8 +88,10 @@ struct OpRecord {
   // Adjusts the attributes for the part [begin, end) of index `index` when the op is split along it, for
   // ops whose attributes speak of extents or positions. Null: the attributes hold for any part.
   void (*localize)(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t end) = nullptr;
-  // kExtents: `localize` looks at end − begin alone, so a part may as well be pieces of several blocks.
-  enum class Localizes { kPositions, kExtents } localizes = Localizes::kPositions;
+  // Whether a part may as well be pieces of several blocks. kPositions: no, it is one run. kExtents: yes,
+  // since `localize` looks at end − begin alone. kPieces: yes, where they are equal and equally far apart;
+  // `localize` is given the first of them, and the attributes of ir/pieces.h tell of the others.
+  enum class Localizes { kPositions, kExtents, kPieces } localizes = Localizes::kPositions;
   // Of an op that mixes the positions of a sequence: the index of its heads, which do not mix. What is split
   // by positions may be split by heads for it, and back (Pins::by_heads). "": there is none.
   std::string_view heads = "";
@@ -97,11 +102,20 @@ struct OpRecord {
     enum class Makes { kImages, kWeights } makes = Makes::kImages;
     enum class When { kAlways, kFollowing } when = When::kFollowing;  // kFollowing: others made images lie so
   } channels_last = {};
+  // Of an op that takes some inputs whole of which ranks along an axis have parts: the same with those parts
+  // passed round a ring, so that no rank has all of them (passes/ring.h). Results are those of the op, but of
+  // what is an addend on each rank, `returns`, this rank's part of the sum.
+  struct Ring {
+    std::vector<int> travels = {}, returns = {};             // inputs; outputs
+    std::vector<ValueId> (*make)(RingBuilder& r) = nullptr;  // null: there is none
+  } ring = {};
+  // The op whose speed on a device it has, being computed by the same kernels. "": by its own name.
+  std::string_view timed_as = "";
 };
 
 // Whether the op may be given pieces of an index as its part, rather than one run.
 inline bool takes_pieces(const OpRecord& op) {
-  return !op.localize || op.localizes == OpRecord::Localizes::kExtents;
+  return !op.localize || op.localizes != OpRecord::Localizes::kPositions;
 }
 
 // The types of the results; throws an Error in the words of the rule when the inputs do not fit.

@@ -106,6 +106,32 @@ OperandLayouts layouts_of(const IndexRule& rule, const Way& way, const Mesh& mes
   return result;
 }
 
+Pieces pieces_under(const IndexRule& rule, const Way& way, int index, const Mesh& mesh, int rank) {
+  Layout layout = replicated(mesh);
+  for (size_t a = 0; a < way.size(); ++a) {
+    if (way[a].index == index) layout[a] = Placement::split(0, way[a].unit, way[a].blocks);
+  }
+  const std::vector<Pieces> pieces = local_pieces({rule.indices[index].extent}, layout, mesh, rank);
+  Pieces joined;
+  for (const Part& piece : pieces[0]) {
+    if (!joined.empty() && joined.back().end() == piece.begin)
+      joined.back().size += piece.size;
+    else
+      joined.push_back(piece);
+  }
+  return joined;
+}
+
+std::optional<int64_t> stride_of(const Pieces& pieces) {
+  if (pieces.size() < 2) return pieces.empty() ? 0 : pieces[0].size;
+  const int64_t stride = pieces[1].begin - pieces[0].begin;
+  for (size_t i = 1; i < pieces.size(); ++i) {
+    if (pieces[i].size != pieces[0].size || pieces[i].begin - pieces[i - 1].begin != stride)
+      return std::nullopt;
+  }
+  return stride > 0 ? std::optional(stride) : std::nullopt;
+}
+
 std::optional<IndexCut> cut_from(const IndexRule& rule, const IndexRule::Operand& operand,
                                  const Placement& placement, int ways) {
   if (placement.kind != Placement::Kind::kSplit) return std::nullopt;

@@ -35,6 +35,13 @@ bool is_legal(const IndexRule& rule, const Way& way, const Mesh& mesh);
 // replicated.
 OperandLayouts layouts_of(const IndexRule& rule, const Way& way, const Mesh& mesh);
 
+// What a rank has of an index: runs of it, one after another, that do not touch.
+Pieces pieces_under(const IndexRule& rule, const Way& way, int index, const Mesh& mesh, int rank);
+
+// The distance from the beginning of one piece to that of the next; nullopt where they are not equal pieces
+// that are equally far apart. Of one: its size.
+std::optional<int64_t> stride_of(const Pieces& pieces);
+
 // The cut of an index that would leave an operand where it lies along one axis of `ways` ranks; nullopt when
 // the placement is no split along a major index, or its boundaries fall inside the minor ones.
 std::optional<IndexCut> cut_from(const IndexRule& rule, const IndexRule::Operand& operand,

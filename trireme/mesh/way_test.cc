@@ -125,5 +125,27 @@ TEST(Way, QueriesKeysAndValuesAreCutTogetherByHeads) {
   EXPECT_EQ(cut_from(rule, rule.inputs[0], Placement::split(1), 2), std::nullopt);
 }
 
+// A sequence dealt out in stripes, and halves of it along another axis.
+TEST(Way, APartMayBePieces) {
+  const IndexRule rule = rule_of("relu", {f32({24, 2})});
+  const auto pieces = [&](const char* layout, const Mesh& mesh, int rank) {
+    const Layout given = parse_layout(layout, mesh);
+    Way way(mesh.axes().size());
+    for (size_t a = 0; a < way.size(); ++a) {
+      if (given[a].kind == Placement::Kind::kSplit)
+        way[a] = cut_from(rule, rule.inputs[0], given[a], mesh.axes()[a].size).value();
+    }
+    return pieces_under(rule, way, 0, mesh, rank);
+  };
+  const Mesh one({{"context", 2}}), two({{"tensor", 2}, {"context", 2}});
+  EXPECT_EQ(pieces("{context:0x3}", one, 1), (Pieces{{4, 4}, {12, 4}, {20, 4}}));
+  EXPECT_EQ(stride_of(pieces("{context:0x3}", one, 1)), 8);
+  EXPECT_EQ(pieces("{context:0}", one, 1), (Pieces{{12, 12}}));
+  EXPECT_EQ(stride_of(pieces("{context:0}", one, 1)), 12);
+  EXPECT_EQ(pieces("{tensor:0 context:0x4}", two, 3), (Pieces{{15, 3}, {21, 3}}));
+  // Halves of what lies in three stripes: one and a half.
+  EXPECT_EQ(stride_of(pieces("{tensor:0 context:0x3}", two, 0)), std::nullopt);
+}
+
 }  // namespace
 }  // namespace trireme

@@ -45,12 +45,8 @@ IndexRule all_to_all_rule(const OpInstance& op) {
   return resized(op, {shape});
 }
 
-// `to` and `from`: the ranks of the mesh that it goes to and comes from.
 IndexRule shift_rule(const OpInstance& op) {
-  if (op.inputs.size() != 1) throw_error("[{}] {} inputs given, 1 expected", op.op, op.inputs.size());
-  if (op.attrs.integer("to") < 0 || op.attrs.integer("from") < 0)
-    throw_error("[{}] to rank {}, from rank {}; ranks of the mesh expected", op.op, op.attrs.integer("to"),
-                op.attrs.integer("from"));
+  check_shift(op);
   return resized(op, {op.shape(0)});
 }
 
@@ -72,7 +68,7 @@ void add_collective(OpTable& table) {
   add(CollectiveKind::kReduceScatter, reduce_scatter_rule, {},
       {"reduce_scatter_start", "reduce_scatter_wait", nullptr, Tensors::kMany});
   add(CollectiveKind::kAllToAll, all_to_all_rule, {}, {});
-  add(CollectiveKind::kShift, shift_rule, {}, {});
+  add(CollectiveKind::kShift, shift_rule, {}, {"shift_start", "shift_wait", nullptr, Tensors::kOneHere});
 }
 
 }  // namespace trireme

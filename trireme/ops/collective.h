@@ -51,6 +51,14 @@ inline void expect_extent(const OpInstance& op, int dim, int64_t expected) {
                 to_string(op.shape(0)), op.shape(0)[dim], expected);
 }
 
+// Of a shift: `to` and `from` are the ranks of the mesh that it goes to and comes from.
+inline void check_shift(const OpInstance& op) {
+  if (op.inputs.size() != 1) throw_error("[{}] {} inputs given, 1 expected", op.op, op.inputs.size());
+  if (op.attrs.integer("to") < 0 || op.attrs.integer("from") < 0)
+    throw_error("[{}] to rank {}, from rank {}; ranks of the mesh expected", op.op, op.attrs.integer("to"),
+                op.attrs.integer("from"));
+}
+
 inline OpRecord collective_record(std::string_view name, OpRecord::Collective collective,
                                   IndexRule (*index)(const OpInstance&)) {
   return {.name = name,

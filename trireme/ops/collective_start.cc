@@ -91,6 +91,24 @@ IndexRule all_gather_packed_wait_rule(const OpInstance& op) {
   return unpacking_rule(op, packing.packed, packing.wholes);
 }
 
+// What goes and what comes, one after another: what is given may be overwritten before it has gone.
+IndexRule shift_start_rule(const OpInstance& op) {
+  check_shift(op);
+  if (op.shape(0).rank() == Shape::kMaxDims)
+    throw_error("[{}] {} has {} dims, fewer expected", op.op, to_string(op.shape(0)), Shape::kMaxDims);
+  Shape both = {2};
+  for (const int64_t extent : op.shape(0)) both.push_back(extent);
+  return resized(op, {both});
+}
+
+IndexRule shift_wait_rule(const OpInstance& op) {
+  check_shift(op);
+  if (op.shape(0).rank() == 0 || op.shape(0)[0] != 2)
+    throw_error("[{}] what was started is {}; what goes and what comes expected", op.op,
+                to_string(op.shape(0)));
+  return resized(op, {op.shape(0).slice(1, op.shape(0).rank())});
+}
+
 }  // namespace
 
 void add_collective_start(OpTable& table) {
@@ -113,6 +131,8 @@ void add_collective_start(OpTable& table) {
       {"all_gather_packed_start", "all_gather_packed_wait", nullptr, OpRecord::InTime::Tensors::kMany});
   add("reduce_scatter_start", {kReduceScatter, Phase::kStart}, reduce_scatter_start_rule, {});
   add("all_gather_packed_start", {kAllGather, Phase::kStart}, all_gather_packed_start_rule, {});
+  add("shift_start", {CollectiveKind::kShift, Phase::kStart}, shift_start_rule, {});
+  add("shift_wait", {CollectiveKind::kShift, Phase::kWait}, shift_wait_rule, {});
   add("all_reduce_wait", {kAllReduce, Phase::kWait}, same_rule, each);
   add("all_gather_wait", {kAllGather, Phase::kWait}, same_rule, each);
   add("all_gather_packed_wait", {kAllGather, Phase::kWait}, all_gather_packed_wait_rule, {});

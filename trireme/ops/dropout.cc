@@ -1,5 +1,6 @@
 // Dropout by counter: whether an element is kept is a function of (seed, step, op, index in the whole
 // tensor). Alone, or between a bias and a residual sum.
+#include "trireme/ir/pieces.h"
 #include "trireme/ops/records.h"
 
 namespace trireme {
@@ -19,6 +20,19 @@ void check_whole(const OpInstance& op) {
     throw_error("[{}] {} is no part of a whole of {}", op.op, to_string(op.shape(0)), to_string(whole));
 }
 
+// Of what is pieces already nothing is cut further.
+IndexRule in_pieces(const OpInstance& op, IndexRule rule) {
+  check_pieces(op, -1);
+  if (!has_pieces(op.attrs)) return rule;
+  const int dim = static_cast<int>(op.attrs.integer("pieces_dim"));
+  const int64_t extent = whole_shape(op.attrs, op.shape(0))[dim], stride = op.attrs.integer("stride");
+  if (extent % stride != 0)
+    throw_error("[{}] {} elements of a whole are not pieces that begin {} after one another", op.op, extent,
+                stride);
+  for (const int index : rule.inputs[0][dim]) rule.indices[index].split = Index::Split::kWhole;
+  return rule;
+}
+
 IndexRule dropout_rule(const OpInstance& op, const WrittenRule& written) {
   IndexRule result = rule(op, written).whole("w");
   if (op.shape(1).elements() != 2)
@@ -27,7 +41,7 @@ IndexRule dropout_rule(const OpInstance& op, const WrittenRule& written) {
   if (const double rate = op.attrs.real("rate"); !(rate >= 0 && rate < 1))
     throw_error("[{}] rate is {}, 0 or more and below 1 expected", op.op, rate);
   check_whole(op);
-  return result;
+  return in_pieces(op, std::move(result));
 }
 
 void localize(Attrs& attrs, const IndexRule& rule, int index, int64_t begin, int64_t) {
@@ -49,7 +63,8 @@ void add_dropout(OpTable& table) {
                    return std::vector{g.op("dropout", {g.dy(), g.in(1)}, g.attrs()), kNoValue};
                  },
              .in_place = {{0, 0}},
-             .localize = localize});
+             .localize = localize,
+             .localizes = OpRecord::Localizes::kPieces});
   table.add({.name = "dropout_add",
              .index =
                  [](const OpInstance& op) {
@@ -65,7 +80,8 @@ void add_dropout(OpTable& table) {
                    return (op.inputs.size() - 1.0) * static_cast<double>(op.shape(0).elements());
                  },
              .in_place = {{0, 0}, {0, 2}},
-             .localize = localize});
+             .localize = localize,
+             .localizes = OpRecord::Localizes::kPieces});
 }
 
 }  // namespace trireme

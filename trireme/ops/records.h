@@ -46,6 +46,7 @@ inline constexpr NotDifferentiable kExchangeOp{
 inline constexpr NotDifferentiable kFusedOp{"made by the fuse pass, which runs after autodiff"};
 inline constexpr NotDifferentiable kDeviceOp{"put in for a device, in passes that run after autodiff"};
 inline constexpr NotDifferentiable kExpandedOp{"made by the expand pass, which runs after autodiff"};
+inline constexpr NotDifferentiable kRingOp{"made by the ring pass, which runs after autodiff"};
 inline constexpr NotDifferentiable kGeneratingOp{
     "for generating token by token; nothing is trained through it"};
 

@@ -1,5 +1,7 @@
 // Rotary positions, rotate-half form: pairs (i, i + d/2) are turned by an angle that grows with the position.
-// rope_at takes the positions of the first rows as an input, for generating text token by token.
+// rope_at takes the positions of the first rows as an input, for generating text token by token. Rows may be
+// a part of a sequence: one run of it, or pieces.
+#include "trireme/ir/pieces.h"
 #include "trireme/ops/records.h"
 
 namespace trireme {
@@ -21,7 +23,12 @@ void shift_positions(Attrs& attrs, const IndexRule& rule, int index, int64_t beg
 void add_rope(OpTable& table) {
   table.add(
       {.name = "rope",
-       .index = [](const OpInstance& op) { return rotation(op, "x[b t i… d] -> y[b t i… d]"_rule); },
+       .index =
+           [](const OpInstance& op) {
+             IndexRule r = rotation(op, "x[b t i… d] -> y[b t i… d]"_rule);
+             check_pieces(op, 1);
+             return has_pieces(op.attrs) ? r.whole("t") : r;
+           },
        .numbers = {"base"},
        .gradient =
            [](GradBuilder& g) {
@@ -29,7 +36,8 @@ void add_rope(OpTable& table) {
                  g.op("rope", {g.dy()}, with(g.attrs(), {{"inverse", 1 - g.attrs().integer("inverse", 0)}}))};
            },
        .flops = flops_per_element<3>,
-       .localize = shift_positions});
+       .localize = shift_positions,
+       .localizes = OpRecord::Localizes::kPieces});
   table.add(
       {.name = "rope_at",
        .index =

@@ -101,10 +101,10 @@ class Decider {
     std::vector<int> made, given;  // collectives of results; of states and inputs
     for (int n = 0; n < end_; ++n) {
       if (!may_start(n)) continue;
-      (ready(n) > 0 ? made : given).push_back(n);
+      (ready(n) > 0 || starts_here(n) ? made : given).push_back(n);
     }
     std::ranges::stable_sort(made, {}, [&](int n) { return ready(n); });
-    for (int n : made) add(n, ready(n));  // in the order in which they are ready
+    for (int n : made) add(n, starts_here(n) ? n : ready(n));  // in the order in which they are ready
     limit_waits();
     std::erase_if(newest_,
                   [&](const auto& entry) { return !stays_in_place(buckets_[entry.second].members[0]); });
@@ -119,6 +119,8 @@ class Decider {
   const Node& node(int n) const { return graph_.nodes[n]; }
 
   bool may_start(int n) const { return forms_.together(node(n)) || forms_.alone(node(n)); }
+
+  bool starts_here(int n) const { return node(n).op->in_time.tensors == Tensors::kOneHere; }
 
   // Whether several like it are one bucket without being copied.
   bool stays_in_place(int n) const {

@@ -14,6 +14,8 @@
 // earlier, so that weights that are split at rest do not all lie whole in memory. The same holds of what one
 // node makes of a state for collectives alone, as a cast does: it is made when the first of them is started.
 //
+// What ranks pass on (a shift) is started where it stands: a ring puts it before what it is to be hidden by.
+//
 // A sum whose parts differ in size from rank to rank (attribute `uneven`) has no company. In what order an
 // algorithm adds up an element depends on where it lies in what is sent; ranks along another axis that have
 // the same element would find other bits beside neighbours of another size.

@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/ir/builder.h"
+#include "trireme/ir/pieces.h"
 
 namespace trireme {
 namespace {
@@ -106,17 +107,21 @@ class Partitioner {
     Attrs attrs = node.attrs;
     if (!node.op->localize) return attrs;
     const IndexRule rule = rule_of(graph_, node);
-    for (size_t i = 0; i < rule.indices.size(); ++i) {
-      Part part{0, rule.indices[i].extent};
-      for (size_t a = spread.way.size(); a-- > 0;) {
-        const IndexCut& cut = spread.way[a];
-        if (cut.index != static_cast<int>(i)) continue;
-        const Part units = part_of(part.size / cut.blocks / cut.unit, mesh_.axes()[a].size,
-                                   mesh_.coordinate(rank_, static_cast<int>(a)));
-        part = {part.begin + units.begin * cut.unit, units.size * cut.unit * cut.blocks};
+    for (int i = 0; i < std::ssize(rule.indices); ++i) {
+      if (std::ranges::find(spread.way, i, &IndexCut::index) == spread.way.end()) continue;
+      const Pieces pieces = pieces_under(rule, spread.way, i, mesh_, rank_);
+      int64_t size = 0;
+      for (const Part& piece : pieces) size += piece.size;
+      if (size == rule.indices[i].extent) continue;
+      const int64_t begin = pieces.empty() ? 0 : pieces[0].begin;
+      if (pieces.size() < 2 || node.op->localizes != OpRecord::Localizes::kPieces) {
+        node.op->localize(attrs, rule, i, begin, begin + size);
+        continue;
       }
-      if (part.size != rule.indices[i].extent)
-        node.op->localize(attrs, rule, static_cast<int>(i), part.begin, part.end());
+      node.op->localize(attrs, rule, i, begin, pieces[0].end());
+      if (tells_position(node, rule, i))
+        set_pieces(attrs, IndexRule::dim_of(rule.inputs[0], i), std::ssize(pieces),
+                   stride_of(pieces).value());
     }
     return attrs;
   }

@@ -18,6 +18,20 @@ int spread_axis(const Mesh& mesh, std::string_view name) {
 // Of activations of transformers, [batch, sequence, features].
 constexpr int kBatchDim = 0, kSequenceDim = 1;
 
+// How sequences of so many tokens are split over the ranks along context. Stripes are the widest that leave
+// no rank with more than kMostWork of the mean under a causal mask: of B blocks, each of which all ranks have
+// a stripe of, the last has 1 + (ranks − 1) / (ranks · B). Kernels compute wide ones at less cost.
+constexpr double kMostWork = 1.03;
+Placement split_sequence(const Preset& preset, int64_t tokens, int64_t ranks, int dim) {
+  if (preset.dealt == Dealt::kRuns || tokens % ranks != 0) return Placement::split(dim);
+  const int64_t most = tokens / ranks;
+  int64_t blocks = 1;
+  while (blocks < most && (most % blocks != 0 || static_cast<double>(ranks - 1) >
+                                                     (kMostWork - 1) * static_cast<double>(ranks * blocks)))
+    ++blocks;
+  return Placement::split(dim, 1, blocks);
+}
+
 // Preset over an axis that has ranks to spread over.
 const Preset* preset_over(const Plan& plan, std::string_view axis) {
   return spread_axis(plan.mesh, axis) >= 0 ? plan.preset_over(axis) : nullptr;
@@ -86,8 +100,12 @@ class PinMaker {
     if (kind_ != SegmentKind::kUpdate) pin_casts(graph, pins);
     for (const auto& [axis, preset] : {std::pair{tensor_, tensor_preset_}, {context_, context_preset_}}) {
       if (axis < 0 || preset->scatter == Scatter::kNothing) continue;
-      pins.scatter_dims.resize(mesh_.axes().size(), -1);
-      pins.scatter_dims[axis] = preset->scatter == Scatter::kSequence ? kSequenceDim : kBatchDim;
+      pins.scatter.resize(mesh_.axes().size());
+      pins.scatter[axis] = Placement::split(preset->scatter == Scatter::kSequence ? kSequenceDim : kBatchDim);
+      for (const Value& value : graph.values) {
+        if (axis == context_ && value.role == Role::kBatch)
+          pins.scatter[axis] = over_context(value.type.shape, kSequenceDim);
+      }
     }
     if (context_ >= 0 && context_preset_->sequences == Sequences::kHeads) {
       pins.by_heads.resize(mesh_.axes().size());
@@ -149,10 +167,15 @@ class PinMaker {
     return layout;
   }
 
+  Placement over_context(const Shape& shape, int dim) const {
+    const int64_t tokens = dim < shape.rank() ? shape[dim] : 0;  // layouts are checked later
+    return split_sequence(*context_preset_, tokens, mesh_.axes()[context_].size, dim);
+  }
+
   // Every rank is given whole sequences and takes its part of them.
   Layout along_positions(const Value& value) const {
     Layout layout = along_rows(plan_);
-    layout[context_] = Placement::split(kSequenceDim);
+    layout[context_] = over_context(value.type.shape, kSequenceDim);
     return normal_form(layout, value.type.shape, mesh_);
   }
 
@@ -231,7 +254,8 @@ class PinMaker {
       check_parts(value, layout[expert_], mesh_.axes()[expert_]);
     }
     if (context_ >= 0 && value.attrs.has("tensor_sequence_dim")) {
-      layout[context_] = Placement::split(static_cast<int>(value.attrs.integer("tensor_sequence_dim")));
+      const int dim = static_cast<int>(value.attrs.integer("tensor_sequence_dim"));
+      layout[context_] = over_context(value.type.shape, dim);
       check_parts(value, layout[context_], mesh_.axes()[context_]);
     }
     if (tensor_ < 0) return normal_form(layout, value.type.shape, mesh_);

@@ -122,5 +122,23 @@ TEST(Pins, ReplicasShareTheBatch) {
   EXPECT_EQ(first_rows, (std::set<int64_t>{0, 2, 4, 6}));
 }
 
+// As wide as leaves no rank with more than 3 % over the mean under a causal mask.
+TEST(Pins, SequencesAreDealtOutInStripes) {
+  const auto layout = [](const char* preset, int ranks, int64_t tokens) {
+    Builder b(ops(), "first");
+    b.input("ids", {DType::i32, {4, tokens}}, Role::kBatch);
+    const Plan plan =
+        parse_plan(fmt::format(R"({{"mesh": "context:{}", "preset": "{}"}})", ranks, preset), "test");
+    const Pins pins = pins_of(plan, b.take(), SegmentKind::kForwardBackward, Microbatches::kOne);
+    return to_string(pins.states.at("ids").use, plan.mesh);
+  };
+  EXPECT_EQ(layout("context", 8, 16384), "{context:1}");
+  EXPECT_EQ(layout("context+striped", 8, 16384), "{context:1x32}");
+  EXPECT_EQ(layout("ring", 8, 16384), "{context:1x32}");
+  EXPECT_EQ(layout("ring", 2, 16384), "{context:1x32}");
+  EXPECT_EQ(layout("ring", 2, 60), "{context:1x30}");
+  EXPECT_EQ(layout("ring", 2, 16), "{context:1x8}") << "stripes of one token";
+}
+
 }  // namespace
 }  // namespace trireme

@@ -48,6 +48,11 @@ void check_sequences(const Plan& plan, const Graph& graph, const Preset& preset)
           "the preset {} exchanges parts of sequences for heads, which must be even: {} tokens can not be "
           "split evenly over {} ranks of the axis {}; the preset context can split them",
           preset.name, shape[1], ranks, preset.axis);
+    if (preset.dealt == Dealt::kStripes && shape[1] % ranks != 0)
+      throw_error(
+          "the preset {} deals sequences out in stripes, as many to each rank: {} tokens can not be split "
+          "evenly over {} ranks of the axis {}; the preset context alone can split them, in unlike runs",
+          preset.name, shape[1], ranks, preset.axis);
   }
   bool attends = false;
   for (const Node& node : graph.nodes) {
@@ -87,9 +92,8 @@ void check_presets(const Plan& plan, const Graph& graph) {
         "the preset expert has nothing to split: this model has no experts (model.moe.experts); data and "
         "zero1 to zero3 work for every model");
   }
-  for (const char* preset : {"context", "ulysses"}) {
-    if (plan.has(preset)) check_sequences(plan, graph, *find_preset(preset));
-  }
+  const Preset* context = plan.preset_over("context");
+  if (context && context->sequences != Sequences::kWhole) check_sequences(plan, graph, *context);
   if (plan.has("sequence") && !any_parameter(graph, is_norm)) {
     throw_error(
         "sequence splits what lies between the blocks of a transformer (norms, dropout, residual sums), and "

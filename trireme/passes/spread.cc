@@ -128,12 +128,19 @@ class Search {
     return IndexCut{.index = static_cast<int>(heads - rule.indices.begin())};
   }
 
-  // Where a result of such an op goes. What has its heads in that dim stays.
-  std::optional<Layout> home_of(const Node& node, ValueId id, const Layout& made) const {
-    if (pins_.by_heads.empty() || node.op->heads.empty()) return std::nullopt;
+  // Where a result goes as soon as it is made. Of an op that is split by heads: back, but what has its heads
+  // in that dim stays. Of one that could pass parts round a ring: sums to where parts would come to rest.
+  std::optional<Layout> home_of(const Node& node, size_t output, const Layout& made) const {
+    const ValueId id = node.outputs[output];
     Layout home = made;
+    const bool returns =
+        std::ranges::find(node.op->ring.returns, static_cast<int>(output)) != node.op->ring.returns.end();
     for (size_t a = 0; a < home.size(); ++a) {
-      if (pins_.by_heads[a]) home[a] = Placement::split(pins_.scatter_dims[a]);
+      if (!pins_.by_heads.empty() && pins_.by_heads[a] && !node.op->heads.empty()) home[a] = pins_.scatter[a];
+      if (returns && home[a].kind == Placement::Kind::kSum) {
+        if (const Placement split = put_together(id, a); split.kind == Placement::Kind::kSplit)
+          home[a] = split;
+      }
     }
     home = normal_form(home, graph_.type(id).shape, mesh_);
     return home == made ? std::nullopt : std::optional(home);
@@ -175,14 +182,23 @@ class Search {
     return best;
   }
 
-  // Pieces of an index that its attributes speak of are no part.
-  static bool takes_parts(const Node& node, const IndexRule& rule, const Way& way) {
-    return takes_pieces(*node.op) || std::ranges::all_of(way, [&](const IndexCut& cut) {
-             if (cut.blocks == 1) return true;
-             Attrs attrs = node.attrs;
-             node.op->localize(attrs, rule, cut.index, 1, rule.indices[cut.index].extent);
-             return attrs == node.attrs;
-           });
+  // Pieces of an index that an op's attributes speak of are no part, except where it takes those of one
+  // index.
+  bool takes_parts(const Node& node, const IndexRule& rule, const Way& way) const {
+    using enum OpRecord::Localizes;
+    if (!node.op->localize || node.op->localizes == kExtents) return true;
+    int in_pieces = -1;
+    for (const IndexCut& cut : way) {
+      if (cut.blocks == 1 || cut.index == in_pieces) continue;
+      if (!tells_position(node, rule, cut.index)) continue;
+      if (node.op->localizes != kPieces || in_pieces >= 0) return false;
+      in_pieces = cut.index;
+    }
+    if (in_pieces < 0 || std::ranges::count(way, in_pieces, &IndexCut::index) == 1) return true;
+    for (int rank = 0; rank < mesh_.ranks(); ++rank) {  // where several axes cut it, pieces may be unlike
+      if (!stride_of(pieces_under(rule, way, in_pieces, mesh_, rank))) return false;
+    }
+    return true;
   }
 
   // What the inputs' layouts, and pinned results, suggest along one axis, beyond doing nothing.
@@ -224,11 +240,13 @@ class Search {
   // How a sum over the axis is best put together. Only activations have the dim that it may be scattered
   // along as an outer one; weights and statistics are left alone.
   Placement put_together(ValueId value, size_t axis) const {
-    if (pins_.scatter_dims.empty() || pins_.scatter_dims[axis] < 0) return {};
-    const int dim = pins_.scatter_dims[axis];
+    if (pins_.scatter.empty() || pins_.scatter[axis].kind != Placement::Kind::kSplit) return {};
+    const Placement& split = pins_.scatter[axis];
     const Shape& shape = graph_.type(value).shape;
-    if (shape.rank() < dim + 2 || shape[dim] < mesh_.axes()[axis].size) return {};
-    return Placement::split(dim);
+    if (shape.rank() < split.dim + 2 || shape[split.dim] % split.blocks != 0 ||
+        shape[split.dim] / split.blocks < mesh_.axes()[axis].size)
+      return {};
+    return split;
   }
 
   double cost_of_candidate(const Node& node, const Cost& work, const NodeSpread& candidate,
@@ -284,7 +302,7 @@ class Search {
       const ValueId id = node.outputs[o];
       result_.values[id] = layouts.outputs[o];
       const Layout* pinned = pinned_layout(pins_, graph_.values[id]);
-      const std::optional<Layout> home = pinned ? std::nullopt : home_of(node, id, layouts.outputs[o]);
+      const std::optional<Layout> home = pinned ? std::nullopt : home_of(node, o, layouts.outputs[o]);
       if (home) result_.homes[id] = *home;
       versions_[id] = {is_like_state(pins_, graph_.values[id])
                            ? state_layout(pins_, graph_.values[id], mesh_).use
@@ -334,6 +352,13 @@ bool is_like_state(const Pins& pins, const Value& value) {
 StateLayout state_layout(const Pins& pins, const Value& state, const Mesh& mesh) {
   const auto found = pins.states.find(state.name);
   return found == pins.states.end() ? StateLayout{replicated(mesh), replicated(mesh)} : found->second;
+}
+
+bool tells_position(const Node& node, const IndexRule& rule, int index) {
+  if (!node.op->localize) return false;
+  Attrs attrs = node.attrs;
+  node.op->localize(attrs, rule, index, 1, rule.indices[index].extent);
+  return attrs != node.attrs;
 }
 
 IndexRule rule_of(const Graph& graph, const Node& node) {

@@ -29,12 +29,12 @@ struct Pins {
   std::map<std::string, StateLayout, std::less<>> states;
   std::map<std::string, Layout, std::less<>> values;   // of inputs (replicated otherwise) and of results
   std::map<std::string, Layout, std::less<>> outputs;  // replicated otherwise
-  // Per axis a dim, or −1; empty: none. What is still to be added up over the axis may be put together split
-  // along that dim, where its reader can take it so: the sequence of a transformer, rows between fully
-  // connected layers and convolutions.
-  std::vector<int> scatter_dims;
-  // Per axis, or empty: ops with heads (ir/op_record.h) are split by them. Their results go back to the dim
-  // of scatter_dims.
+  // Per axis a split, or none; empty: none. What is still to be added up over the axis may be put together
+  // split so, where its reader can take it so: along the sequence of a transformer, or along rows between
+  // fully connected layers and convolutions.
+  std::vector<Placement> scatter;
+  // Per axis, or empty: ops with heads (ir/op_record.h) are split by them. Their results go back to the split
+  // of `scatter`.
   std::vector<bool> by_heads;
   // What was gathered from states before this value was made is dropped there and gathered anew after it: the
   // last value of the forward part. "": nothing is dropped.
@@ -74,6 +74,9 @@ bool is_like_state(const Pins& pins, const Value& value);
 // Layouts of all operands of a node under its spread, in normal form.
 OperandLayouts operand_layouts(const Graph& graph, const Node& node, const NodeSpread& spread,
                                const Mesh& mesh);
+
+// Whether a node's attributes say where its part of an index lies.
+bool tells_position(const Node& node, const IndexRule& rule, int index);
 
 // The index rule of a node on whole tensors.
 IndexRule rule_of(const Graph& graph, const Node& node);

@@ -53,6 +53,7 @@ constexpr EnumNames<kFeatures> kNames = {
     "an axis expert",
     "an axis context",
     "an axis replica",
+    "sequences in stripes (the presets striped and ring)",
 };
 
 // Their kernels are for CPUs alone: a code is written bit after bit, atomo decomposes matrices, and
@@ -241,6 +242,9 @@ const std::vector<Combination>& combinations() {
       {kContextAxis, kExchange,
        "methods compress what ranks along data add up, and gradients are added up along context too; methods "
        "would have to take both axes"},
+      {kStripes, kCuda,
+       "kernels for a GPU take one run of the queries of a sequence; they would have to take stripes. Use the "
+       "preset context or ulysses"},
       {kMegatron, kConvolutions,
        "megatron leaves convolutions whole, so that every rank of the axis tensor would do all of them; "
        "hybrid_cnn splits them by batch"},
@@ -284,6 +288,8 @@ Features features_of(const Plan& plan) {
   add(kExpertAxis, has_axis("expert"));
   add(kContextAxis, has_axis("context"));
   add(kReplicas, replica_axis(plan.mesh) == kReplicaAxis);
+  const Preset* context = plan.preset_over("context");
+  add(kStripes, has_axis("context") && context && context->dealt == Dealt::kStripes);
   return features;
 }
 

@@ -60,8 +60,9 @@ enum class Feature {
   kExpertAxis,  // several ranks along it
   kContextAxis,
   kReplicas,
+  kStripes,  // of sequences
 };
-inline constexpr int kFeatures = static_cast<int>(Feature::kReplicas) + 1;
+inline constexpr int kFeatures = static_cast<int>(Feature::kStripes) + 1;
 std::string_view name(Feature feature);  // as people say it: "an axis pipe"
 
 struct Combination {

@@ -11,6 +11,8 @@
 //   megatron    tensor  attention by heads, feed-forward layers by columns and then rows, the vocabulary
 //   sequence    tensor  with megatron: what lies between those, along the sequence
 //   context     context sequences; attention gathers keys and values
+//   striped     context with context: each rank has stripes of the sequence, not one run of it
+//   ring        context sequences, in stripes; attention passes keys and values round
 //   ulysses     context sequences; attention exchanges them for heads
 //   hybrid_cnn  tensor  the batch for convolutions, features for fully connected layers
 #pragma once
@@ -59,7 +61,12 @@ enum class Sequences : uint8_t {
   kWhole,
   kQueries,  // attention computes its part of the queries, with all keys and values
   kHeads,    // attention computes some heads, of all positions
+  kRing,     // attention computes its part of the queries, with one part of the keys and values after another
 };
+
+// Which positions a rank has where sequences are split: one run of them, or stripes from everywhere, which
+// under a causal mask see as many keys as those of any other rank.
+enum class Dealt : uint8_t { kRuns, kStripes };
 
 struct Preset {
   std::string_view name, axis;
@@ -69,6 +76,7 @@ struct Preset {
   Scatter scatter = Scatter::kNothing;
   Sequences sequences = Sequences::kWhole;
   std::optional<StateShares> states = {};  // nothing is shared beyond `weights` where there are none
+  Dealt dealt = Dealt::kRuns;              // of sequences
 };
 
 const Preset* find_preset(std::string_view name);  // null when there is none

@@ -22,6 +22,7 @@ TEST(Preset, APlanHasARowForEachAxis) {
   EXPECT_EQ(over("data", "tensor"), "nothing");
   EXPECT_EQ(over("megatron+sequence", "tensor"), "sequence") << "which changes megatron";
   EXPECT_EQ(over("sequence+megatron", "tensor"), "sequence");
+  EXPECT_EQ(over("context+striped", "context"), "striped");
 }
 
 // What is split in the update must be there in parts: the moments of a rank go with its part of the weights.

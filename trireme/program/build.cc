@@ -1,4 +1,5 @@
-// Segment -> pins -> expand -> spread (once) -> partition -> recompute -> exchange, or local steps -> stage
+// Segment -> pins -> expand -> spread (once) -> partition -> ring -> recompute -> exchange, or local steps ->
+// stage
 // -> fuse -> rounds -> bucket -> memory (for each rank). What is about stages stands in build_stages.cc,
 // about servers in build_served.cc.
 #include "trireme/program/build.h"
@@ -19,6 +20,7 @@
 #include "trireme/passes/plan_check.h"
 #include "trireme/passes/prune.h"
 #include "trireme/passes/recompute.h"
+#include "trireme/passes/ring.h"
 #include "trireme/passes/rounds.h"
 #include "trireme/plan/combinations.h"
 #include "trireme/program/file_groups.h"
@@ -115,6 +117,15 @@ void check_features(const Plan& plan, const std::vector<StepSegment>& whole) {
   check_combinations(features);
 }
 
+// One rank's part of a graph, as it lies and as attention gets on with that.
+Graph local_graph(const Plan& plan, const SpreadStep::Segment& of_all, int rank, NamedLayouts& layouts) {
+  const auto& [graph, pins, spread, leader, leader_layouts] = of_all;
+  Graph local = partition(graph, plan.mesh, pins, spread, rank, ops(), &layouts);
+  const Preset* context = plan.preset_over("context");
+  if (!context || context->sequences != Sequences::kRing) return local;
+  return ring(local, plan.mesh, context->axis, rank, ops());
+}
+
 bool is_asynchronous(const Plan& plan, int64_t microbatches) {
   return plan.pipeline_stages() > 1 && is_asynchronous(pipeline_of(plan, microbatches));
 }
@@ -158,13 +169,11 @@ SpreadStep::SpreadStep(std::vector<StepSegment> whole_in, const Plan& plan, int6
     const Alike* alike = first ? &*first : nullptr;
     Graph graph = expand(segment.graph, mesh, pins, ops(), alike);
     Spread spread = trireme::spread(graph, mesh, pins, alike);
-    NamedLayouts layouts;
-    Graph leader =
-        of_rank(plan, mesh, segment, partition(graph, mesh, pins, spread, /*rank=*/0, ops(), &layouts));
+    spread_one = Segment{std::move(graph), std::move(pins), std::move(spread), {}, {}};
+    spread_one->leader = of_rank(
+        plan, mesh, segment, local_graph(stage_plan, *spread_one, /*rank=*/0, spread_one->leader_layouts));
     if (agrees_between_steps(plan, mesh) && segment.kind == SegmentKind::kForwardBackward)
-      check_alone(leader, replica_axis(mesh));
-    spread_one =
-        Segment{std::move(graph), std::move(pins), std::move(spread), std::move(leader), std::move(layouts)};
+      check_alone(spread_one->leader, replica_axis(mesh));
   }
 }
 
@@ -231,7 +240,7 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
       result.segments.emplace_back(recompute(leader, again_[s]), segment.kind, segment.rows);
     } else {
       const Graph local =
-          of_rank(plan_, mesh, segment, partition(graph, mesh, pins, spread, in_stage, ops(), &layouts));
+          of_rank(plan_, mesh, segment, local_graph(stage_plan_, *spread_->segments[s], in_stage, layouts));
       result.segments.emplace_back(recompute(local, again_[s]), segment.kind, segment.rows);
     }
     if (segment.kind == SegmentKind::kUpdate) {

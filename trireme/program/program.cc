@@ -63,8 +63,10 @@ double bytes_sent_in_sum(const Program& program, const Action& action) {
 
 std::vector<double> call_bytes(const Segment& segment, int number) {
   const Node& node = segment.graph.nodes[static_cast<size_t>(number)];
-  const bool given = node.op->collective->phase == OpRecord::Collective::Phase::kCall &&
-                     node.op->collective->kind != CollectiveKind::kAllGather;
+  const CollectiveKind kind = node.op->collective->kind;
+  const bool given =
+      kind == CollectiveKind::kShift || (node.op->collective->phase == OpRecord::Collective::Phase::kCall &&
+                                         kind != CollectiveKind::kAllGather);
   const std::vector<ValueId>& tensors = given ? node.inputs : node.outputs;
   const auto bytes_of = [&](size_t i) { return segment.graph.type(tensors[i]).bytes(); };
   const auto place_of = [&](size_t i) { return segment.memory.values[tensors[i]].offset; };

@@ -80,12 +80,16 @@ class Events {
   }
 
   void run(const Graph& graph) {
-    std::map<int, size_t> number;  // of the collective that a node started
+    std::map<int, size_t> number;                     // of the collective that a node started
+    std::map<int, std::pair<size_t, size_t>> shifts;  // of the messages that came and went
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       const Node& node = graph.nodes[n];
       if (!node.op->collective) continue;
       if (node.op->collective->kind == CollectiveKind::kShift) {
-        shift(graph, node);
+        const bool waits = node.op->collective->phase == Phase::kWait;
+        const int starter = waits ? graph.values[node.inputs[0]].node : static_cast<int>(n);
+        if (!waits) shifts[starter] = start_shift(graph, node);
+        if (node.op->collective->phase != Phase::kStart) wait_for_shift(graph, node, shifts.at(starter));
         continue;
       }
       const int axis = program_.mesh.axis(node.attrs.text("axis"));
@@ -101,16 +105,23 @@ class Events {
     }
   }
 
-  // A message to one neighbour and one from the other, and then both are waited for.
-  void shift(const Graph& graph, const Node& node) {
+  // A message from one neighbour and one to the other; returns their numbers.
+  std::pair<size_t, size_t> start_shift(const Graph& graph, const Node& node) {
     const int to = static_cast<int>(node.attrs.integer("to")),
               from = static_cast<int>(node.attrs.integer("from"));
     const std::string what = agreement(graph, node), where = place(graph, node);
     const size_t received = messages_[{false, from}]++, sent = messages_[{true, to}]++;
     events_.push_back({Event::Kind::kReceive, -1, received, from, what, where});
     events_.push_back({Event::Kind::kSend, -1, sent, to, what, where});
-    events_.push_back({Event::Kind::kWaitReceived, -1, received, from, "", where});
-    events_.push_back({Event::Kind::kWaitSent, -1, sent, to, "", where});
+    return {received, sent};
+  }
+
+  void wait_for_shift(const Graph& graph, const Node& node, const std::pair<size_t, size_t>& messages) {
+    const int to = static_cast<int>(node.attrs.integer("to")),
+              from = static_cast<int>(node.attrs.integer("from"));
+    const std::string where = place(graph, node);
+    events_.push_back({Event::Kind::kWaitReceived, -1, messages.first, from, "", where});
+    events_.push_back({Event::Kind::kWaitSent, -1, messages.second, to, "", where});
   }
 
   void begin_sum(const Action& action) {

@@ -416,7 +416,8 @@ class Drawing {
       parts.push_back(dice_.chance(split) ? dice_.word({"data", "zero1", "zero1", "zero2", "zero3"})
                                           : "data");
     if (has_axis("expert") && dice_.chance(0.95)) parts.push_back("expert");
-    if (has_axis("context") && dice_.chance(0.95)) parts.push_back(dice_.word({"context", "ulysses"}));
+    if (has_axis("context") && dice_.chance(0.95))
+      parts.push_back(dice_.word({"context", "ulysses", "context+striped", "ring"}));
     if (has_axis("tensor") && dice_.chance(0.95)) {
       const DrawnFamily* family = drawn_family();
       Words suited = family ? family->presets : Words{"megatron"};

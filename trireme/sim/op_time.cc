@@ -35,7 +35,7 @@ NodeTime time_of(const Graph& graph, const Node& node, const DeviceClass& device
   const double product = efficiency(graph, node, cost.flops, device.products);
   const double from_memory = cost.bytes / device.bandwidth.back().bytes_per_second;
   double computing = cost.flops / (peak * product), moving = cost.bytes / device.bytes_per_second(cost.bytes);
-  const auto op = device.ops.find(node.op->name);
+  const auto op = device.ops.find(node.op->timed_as.empty() ? node.op->name : node.op->timed_as);
   if (op != device.ops.end() && op->second.is_by_size()) {
     const double share = op->second.at(std::max(cost.flops / peak, from_memory));
     computing = cost.flops / (peak * share);

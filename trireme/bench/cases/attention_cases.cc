@@ -2,20 +2,22 @@
 // P is exp(scale · q k − lse), whatever the softmax would be.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "trireme/bench/cases/reference.h"
+#include "trireme/ir/pieces.h"
 
 namespace trireme::bench {
 namespace attention_reference {
 namespace {
 
-// Calls f(b, t, g, r, number of keys that t sees) for each query; the first sees `last` and those before.
-template <typename F>
-void for_each_query(const Shape& q, int64_t keys, int64_t last, const F& f) {
+// Calls f(b, t, g, r, number of keys that t sees) for each query; it sees the key last(t) and those before.
+template <typename Last, typename F>
+void for_each_query(const Shape& q, int64_t keys, const Last& last, const F& f) {
   for (int64_t b = 0; b < q[0]; ++b) {
     for (int64_t t = 0; t < q[1]; ++t) {
-      const int64_t seen = std::clamp<int64_t>(t + last + 1, 0, keys);
+      const int64_t seen = std::clamp<int64_t>(last(t) + 1, 0, keys);
       for (int64_t g = 0; g < q[2]; ++g) {
         for (int64_t r = 0; r < q[3]; ++r) f(b, t, g, r, seen);
       }
@@ -23,9 +25,16 @@ void for_each_query(const Shape& q, int64_t keys, int64_t last, const F& f) {
   }
 }
 
-// The last key that the first query sees.
-int64_t last_key(const Shape& q, int64_t keys, const Attrs& attrs) {
-  return attrs.integer("causal", 0) ? attrs.integer("offset", keys - q[1]) : keys;
+// The last key that each query sees, by their positions. −1: none.
+std::function<int64_t(int64_t)> last_keys(const Shape& q, int64_t keys, const Attrs& attrs) {
+  if (!attrs.integer("causal", 0)) return [=](int64_t) { return keys; };
+  const Positions at(attrs, q[1], attrs.integer("offset", keys - q[1])),
+      key_at = Positions::of_keys(attrs, keys);
+  return [=](int64_t t) {
+    int64_t last = -1;
+    while (last + 1 < keys && key_at[last + 1] <= at[t]) ++last;
+    return last;
+  };
 }
 
 // Of the rows of scores of q[b t g r d]: [b g r t].
@@ -33,7 +42,8 @@ Shape stats_shape(const Shape& q) {
   return {q[0], q[2], q[3], q[1]};
 }
 
-RefTensors attend(const RefTensors& in, const Attrs& attrs, int64_t last) {
+template <typename Last>
+RefTensors attend(const RefTensors& in, const Attrs& attrs, const Last& last) {
   const RefTensor &q = in[0], &k = in[1], &v = in[2];
   const double scale = attrs.real("scale");
   const int64_t width = q.shape[4];
@@ -56,7 +66,7 @@ RefTensors attend(const RefTensors& in, const Attrs& attrs, int64_t last) {
 }
 
 RefTensors attention_reference(const RefTensors& in, const Attrs& attrs) {
-  return attend(in, attrs, last_key(in[0].shape, in[1].shape[1], attrs));
+  return attend(in, attrs, last_keys(in[0].shape, in[1].shape[1], attrs));
 }
 
 // The part of x that is its row `row` alone.
@@ -76,7 +86,7 @@ RefTensors attention_at_reference(const RefTensors& in, const Attrs& attrs) {
     const double line = in[3].values[b], position = in[4].values[b];
     const RefTensor own =
         attend({row_of(in[0], static_cast<double>(b)), row_of(in[1], line), row_of(in[2], line)}, attrs,
-               static_cast<int64_t>(position))[0];
+               [&](int64_t t) { return t + static_cast<int64_t>(position); })[0];
     std::ranges::copy(own.values, o.values.begin() + b * each);
   }
   return {o};
@@ -88,7 +98,7 @@ RefTensors attention_grad_reference(const RefTensors& in, const Attrs& attrs) {
   const int64_t width = q.shape[4];
   RefTensor dq = RefTensor::zeros(q.shape, q.dtype);
   RefTensor dk = RefTensor::zeros(k.shape, k.dtype), dv = RefTensor::zeros(v.shape, v.dtype);
-  const int64_t last = last_key(q.shape, k.shape[1], attrs);
+  const auto last = last_keys(q.shape, k.shape[1], attrs);
   for_each_query(q.shape, k.shape[1], last, [&](int64_t b, int64_t t, int64_t g, int64_t r, int64_t seen) {
     double delta = 0;
     for (int64_t d = 0; d < width; ++d) delta += grad.at({b, t, g, r, d}) * o.at({b, t, g, r, d});
@@ -149,6 +159,31 @@ RefTensors attention_padded_grad_reference(const RefTensors& in, const Attrs& at
     for (size_t i = 0; i < own.size(); ++i) put_row(own[i], b, all[i]);
   }
   return all;
+}
+
+RefTensors in_f32(RefTensors results) {
+  for (RefTensor& result : results) result.dtype = DType::f32;
+  return results;
+}
+RefTensors attention_part_reference(const RefTensors& in, const Attrs& attrs) {
+  return in_f32(attention_reference(in, attrs));
+}
+RefTensors attention_part_grad_reference(const RefTensors& in, const Attrs& attrs) {
+  return in_f32(attention_grad_reference(in, attrs));
+}
+
+RefTensors attention_merge_reference(const RefTensors& in, const Attrs&) {
+  RefTensor o = RefTensor::zeros(in[0].shape), lse = RefTensor::zeros(in[1].shape);
+  for_each_query(
+      in[0].shape, 1, [](int64_t) { return 0; },
+      [&](int64_t b, int64_t t, int64_t g, int64_t r, int64_t) {
+        const double e1 = std::exp(in[1].at({b, g, r, t})), e2 = std::exp(in[3].at({b, g, r, t}));
+        lse.at({b, g, r, t}) = std::log(e1 + e2);
+        for (int64_t d = 0; d < in[0].shape[4]; ++d)
+          o.at({b, t, g, r, d}) =
+              (e1 * in[0].at({b, t, g, r, d}) + e2 * in[2].at({b, t, g, r, d})) / (e1 + e2);
+      });
+  return {o, lse};
 }
 
 // Part `part` of the last dim of x[b t (3 g d)], as attention takes it.
@@ -245,6 +280,19 @@ OpCase attention_padded_grad_case(const Size& size, int64_t least) {
   return one;
 }
 
+// The two see about as many keys, or one far more.
+OpCase attention_merge_case(const Size& size, double apart) {
+  const Shape q{size.b, size.t, size.g, size.r, size.d};
+  OpCase one;
+  one.op = "attention_merge";
+  one.label = size.label;
+  const CaseInput o = kept_f32(q);
+  one.inputs = {o, kept_f32(stats_shape(q), 1, 2), o, kept_f32(stats_shape(q), 1 + apart, 2 + apart)};
+  one.reference = attention_merge_reference;
+  one.finite_differences = Differentiable::kNo;
+  return one;
+}
+
 // q, k and v side by side: as many keys as queries, and none shared.
 OpCase attention_packed_case(const Size& size, int64_t causal) {
   OpCase one = attention_case(size, causal);
@@ -301,6 +349,39 @@ std::vector<OpCase> attention_cases() {
   cases.push_back(attention_grad_case({"more_queries", 1, 83, 10, 1, 2, 9}, 1));
   cases.push_back(attention_case({"more_queries", 1, 83, 10, 1, 2, 9}, 0));
   cases.push_back(attention_case({"more_queries", 1, 83, 10, 1, 2, 9}, 1));
+  cases.push_back(attention_merge_case({"alike", 2, 5, 0, 2, 3, 19}, 0));
+  cases.push_back(attention_merge_case({"apart", 1, 70, 0, 1, 2, 8}, 9));
+  // Queries that are stripes of a sequence: inside a vector, over tiles, over blocks.
+  const auto striped = [&](const Size& size, int64_t first, int64_t pieces, int64_t stride) {
+    for (OpCase one : {attention_case(size, 1), attention_grad_case(size, 1)}) {
+      one.attrs.set("offset", first);
+      set_pieces(one.attrs, 1, pieces, stride);
+      cases.push_back(one);
+    }
+  };
+  striped({"single_stripes", 2, 5, 20, 2, 2, 8}, 3, 5, 4);
+  striped({"narrow_stripes", 1, 66, 264, 1, 1, 20}, 3, 22, 12);
+  striped({"wide_stripes", 1, 192, 384, 1, 2, 16}, 0, 3, 128);
+  striped({"late_stripes", 1, 160, 480, 2, 1, 33}, 64, 5, 96);
+  // And keys that are those of another rank, before or behind.
+  const auto of_rank = [&](const Size& size, int64_t pieces, int64_t stride, int64_t queries, int64_t keys) {
+    for (OpCase one : {attention_case(size, 1), attention_grad_case(size, 1), attention_case(size, 0)}) {
+      one.reference = one.op == "attention" ? attention_part_reference : attention_part_grad_reference;
+      one.op = one.op == "attention" ? "attention_part" : "attention_part_grad";
+      one.finite_differences = Differentiable::kNo;
+      one.attrs.set("offset", queries);
+      one.attrs.set("key_offset", keys);
+      one.attrs.set("key_pieces", pieces);
+      one.attrs.set("key_stride", stride);
+      if (pieces > 1) set_pieces(one.attrs, 1, pieces, stride);
+      cases.push_back(one);
+    }
+  };
+  of_rank({"keys_before", 2, 6, 6, 2, 2, 8}, 3, 8, 4, 2);
+  of_rank({"keys_behind", 2, 6, 6, 2, 2, 8}, 3, 8, 2, 4);
+  of_rank({"own_keys", 1, 96, 96, 1, 2, 20}, 6, 64, 16, 16);
+  of_rank({"wide_behind", 1, 256, 256, 1, 1, 16}, 2, 384, 0, 128);
+  of_rank({"run_before", 1, 70, 70, 1, 1, 16}, 1, 70, 70, 0);
   // Scores far apart: the running maximum changes from block to block.
   OpCase steep = attention_case({"steep", 1, 40, 290, 1, 1, 16}, 0);
   steep.attrs.set("scale", 20.0);

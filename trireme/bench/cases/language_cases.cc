@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "trireme/bench/cases/reference.h"
+#include "trireme/ir/pieces.h"
 
 namespace trireme::bench {
 namespace language_reference {
@@ -41,7 +42,7 @@ RefTensors rotated(const RefTensors& in, const Attrs& attrs, const First& first_
   RefTensor y = like(in[0]);
   for (int64_t row = 0; row < shape.elements() / width; ++row) {
     const int64_t at = row * width / inner;
-    const double position = static_cast<double>(at % length + first_of(at / length));
+    const double position = static_cast<double>(Positions(attrs, length, first_of(at / length))[at % length]);
     for (int64_t j = 0; j < half; ++j) {
       double angle =
           position * std::pow(attrs.real("base"), -2.0 * static_cast<double>(j) / static_cast<double>(width));
@@ -143,10 +144,13 @@ RefTensors dropout(const RefTensors& in, const Attrs& attrs) {
   const RngKey key = rng_key(in[1].values[0], attrs, in[1].values[1]);
   RefTensor y = like(in[0]);
   const Shape whole = attrs.has("whole") ? Shape(attrs.integers("whole")) : y.shape;
+  const int along = static_cast<int>(attrs.integer("pieces_dim", 0));
+  const Positions pieces(attrs, y.shape.rank() > 0 ? y.shape[along] : 1, 0);
   for (size_t i = 0; i < y.values.size(); ++i) {
     int64_t rest = static_cast<int64_t>(i), index = attrs.integer("offset", 0);
     for (int d = y.shape.rank() - 1; d >= 0; --d) {
-      index += rest % y.shape[d] * whole.elements(d + 1, whole.rank());
+      const int64_t at = rest % y.shape[d];
+      index += (d == along ? pieces[at] : at) * whole.elements(d + 1, whole.rank());
       rest /= y.shape[d];
     }
     const bool kept = uniform(key, static_cast<uint64_t>(index)) >= attrs.real("rate");
@@ -193,6 +197,11 @@ void add_ropes(std::vector<OpCase>& cases) {
   with("groups", {1, 5, 2, 3, 4}, {{"offset", int64_t{11}}});
   with("inverse", {2, 5, 3, 8}, {{"inverse", int64_t{1}}, {"offset", int64_t{3}}});
   with("long", {1, 333, 10}, {{"offset", int64_t{100000}}});
+  Attrs stripes{{"offset", int64_t{6}}};
+  set_pieces(stripes, 1, 5, 9);
+  with("stripes", {2, 15, 2, 8}, stripes);
+  set_pieces(stripes, 1, 2, 300);
+  with("wide_stripes", {1, 200, 10}, stripes);
   const auto at = [&](const char* label, Shape x, double position, Attrs attrs, double more = 0) {
     attrs.set("base", 10000.0);
     cases.push_back({"rope_at", label, {{x}, ids({x[0]}, position, position + more + 1)}, attrs, rope_at});
@@ -247,9 +256,10 @@ void add_losses(std::vector<OpCase>& cases) {
 void add_dropouts(std::vector<OpCase>& cases) {
   const CaseInput rng{{2}, DType::i64, 0, 1e6};
   const auto with = [&](const std::string& label, Shape x, double rate, int64_t offset,
-                        const std::vector<int64_t>& whole = {}) {
+                        const std::vector<int64_t>& whole = {}, int64_t pieces = 1, int64_t stride = 0) {
     Attrs attrs{{"rate", rate}, {"stream", int64_t{42}}, {"offset", offset}};
     if (!whole.empty()) attrs.set("whole", whole);
+    if (pieces > 1) set_pieces(attrs, 1, pieces, stride);
     const Differentiable differences = x.elements() < 1000 ? Differentiable::kYes : kNo;
     const CaseInput bias{{x.back()}};
     cases.push_back({"dropout", label, {{x}, rng}, attrs, dropout, 1e-5, differences});
@@ -263,6 +273,8 @@ void add_dropouts(std::vector<OpCase>& cases) {
   with("large", {7, 5003}, 0.25, 3);
   with("part", {2, 3, 5}, 0.5, 4 * 13 + 1, {4, 6, 13});
   with("part_of_rows", {3, 4, 1500}, 0.5, 1500, {3, 9, 1500});
+  with("stripes", {2, 6, 5}, 0.5, 4 * 24 * 13 + 4 * 13 + 3, {7, 24, 13}, 3, 8);
+  with("stripes_of_rows", {3, 4, 1500}, 0.5, 1500, {3, 16, 1500}, 2, 8);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ struct ForwardMemory {
     scores = q + round(kQueryBlock * s.width);
     o = scores + round(kKeyBlock * kQueryBlock);
     rows = o + round(kQueryBlock * padded);
-    total = rows + 3 * kQueryBlock;
+    total = rows + 4 * kQueryBlock;
   }
   static int64_t round(int64_t floats) { return (floats + 15) / 16 * 16; }
 
@@ -93,10 +93,12 @@ struct QueryBlock {
   int64_t padded() const { return whole_vectors(s.width); }
   float* scores() const { return memory + at.scores; }
   float* o() const { return memory + at.o; }
-  // One float a query each: the running maximum and sum, and the factor by which older results shrink.
+  // One float a query each: the running maximum and sum, the factor by which older results shrink, and how
+  // many keys it sees. The last is exact: positions stay far below 2^24.
   float* maximum() const { return memory + at.rows; }
   float* sum() const { return maximum() + kQueryBlock; }
   float* shrink() const { return sum() + kQueryBlock; }
+  float* seen() const { return shrink() + kQueryBlock; }
 
   // The number of keys from `key` on that a query sees; those past the end see what the last one does.
   int64_t sees(int64_t query, int64_t key) const {
@@ -107,6 +109,7 @@ struct QueryBlock {
     std::fill_n(maximum(), kQueryBlock, -HUGE_VALF);
     std::fill_n(sum(), kQueryBlock, 0.0f);
     std::fill_n(o(), kQueryBlock * padded(), 0.0f);
+    for (int64_t i = 0; i < kQueryBlock; ++i) seen()[i] = static_cast<float>(sees(i, 0));
     for (int64_t j = 0; j < count; j += kTileCols) {
       pack_columns(q + j * s.q_stride(), s.q_stride(), s.width, std::min<int64_t>(kTileCols, count - j),
                    memory + at.q + j * s.width, kTileCols);
@@ -132,10 +135,7 @@ struct QueryBlock {
     for (int64_t lane = 0; lane < count; lane += kTileLanes) {
       const int64_t all = std::min(sees(lane, key), keys);
       const int64_t some = std::min(sees(lane + kTileLanes - 1, key), keys);
-      // Key i of the block is seen by lane l when i < unclamped + l. Exact: positions stay far below 2^24.
-      const int64_t unclamped = first + lane + s.first + 1 - key;
-      const auto visible =
-          s.causal ? hn::Iota(d, static_cast<float>(unclamped)) : hn::Set(d, static_cast<float>(keys));
+      const auto visible = hn::Sub(hn::LoadU(d, seen() + lane), hn::Set(d, static_cast<float>(key)));
       auto top = hn::LoadU(d, maximum() + lane), total = hn::LoadU(d, sum() + lane);
       const auto factor =
           online_softmax(scores() + lane, kQueryBlock, all, some, keys, visible, s.scale, top, total);
@@ -249,7 +249,7 @@ void run(const KernelContext& context, const AttentionShape& s, float* lse, cons
     const int64_t group = task / parts, part = task % parts, b = group / s.groups;
     AttentionShape own = s.of_row(b, lengths);
     if (places) {
-      own.first = places->positions[b];
+      own.last.first = places->positions[b];
       own.line = places->lines[b];
     }
     HWY_DYNAMIC_DISPATCH(attend)
@@ -290,6 +290,7 @@ size_t attention_workspace(const KernelShape& shape) {
 void add_attention(KernelTable& table) {
   table.add("attention", DType::f32, {run_attention, attention_workspace});
   table.add("attention_padded", DType::f32, {run_attention_padded, attention_workspace});
+  table.add("attention_part", DType::f32, {run_attention, attention_workspace});
   table.add("attention_at", DType::f32, {run_attention_at, attention_workspace});
 }
 

@@ -5,13 +5,14 @@
 #include <cstdint>
 
 #include "trireme/base/shape.h"
-#include "trireme/ir/attrs.h"
+#include "trireme/ir/pieces.h"
 
 namespace trireme::cpu {
 
 struct AttentionShape {
   int64_t batch, queries, keys, groups, heads, width;  // heads: of queries, in each group
-  int64_t first;  // the last key that query 0 sees, if causal; each query sees one more than that before it
+  Positions last;                                      // position that each query sees, if causal
+  Positions key_at;                                    // positions of keys
   float scale;
   bool causal;
   int64_t line = -1;  // where a row finds its keys and values, if not in the row of the same number
@@ -24,7 +25,8 @@ struct AttentionShape {
         groups(q[2]),
         heads(q[3]),
         width(q[4]),
-        first(attrs.integer("offset", keys - queries)),
+        last(attrs, queries, attrs.integer("offset", keys - queries)),
+        key_at(Positions::of_keys(attrs, keys)),
         scale(static_cast<float>(attrs.real("scale"))),
         causal(attrs.integer("causal", 0) != 0),
         length(keys) {}
@@ -48,7 +50,9 @@ struct AttentionShape {
     return ((b * groups + g) * heads + r) * queries + t;
   }
   // The number of keys, from the first on, that query t sees.
-  int64_t visible(int64_t t) const { return causal ? std::clamp<int64_t>(t + first + 1, 0, length) : length; }
+  int64_t visible(int64_t t) const { return causal ? std::min(key_at.before(last[t] + 1), length) : length; }
+  // The first query that sees a key.
+  int64_t first_seeing(int64_t key) const { return causal ? last.before(key_at[key]) : 0; }
 };
 
 struct AttentionArrays {

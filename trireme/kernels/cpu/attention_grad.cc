@@ -142,7 +142,7 @@ struct GradPair {
       for (int64_t i = 0; i < share.panels; ++i) {
         const int64_t row = share.begin(i);
         // Queries before the first one that sees this key have zeros.
-        const int64_t skip = s.causal ? std::max<int64_t>(key + row - s.first - query, 0) : 0;
+        const int64_t skip = std::max<int64_t>(s.first_seeing(key + row) - query, 0);
         if (skip >= queries) continue;
         multiply_tile(share.count(i), cols,
                       {queries - skip, weights + skip * kGradBlock + row, kGradBlock,
@@ -281,6 +281,7 @@ size_t attention_grad_workspace(const KernelShape& shape) {
 void add_attention_grad(KernelTable& table) {
   table.add("attention_grad", DType::f32, {run_attention_grad, attention_grad_workspace});
   table.add("attention_padded_grad", DType::f32, {run_attention_padded_grad, attention_grad_workspace});
+  table.add("attention_part_grad", DType::f32, {run_attention_grad, attention_grad_workspace});
 }
 
 }  // namespace trireme::cpu

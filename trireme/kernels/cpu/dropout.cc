@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "trireme/base/rng.h"
+#include "trireme/ir/pieces.h"
 #include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/elementwise.h"
 
@@ -85,8 +86,9 @@ class Philox {
 // Where elements of a part lie in the whole tensor.
 class WholeIndex {
  public:
-  WholeIndex(const Shape& part, const Attrs& attrs) : offset_(attrs.integer("offset", 0)) {
-    const Shape whole = attrs.has("whole") ? Shape(attrs.integers("whole")) : part;
+  WholeIndex(const Shape& x, const Attrs& attrs) : offset_(attrs.integer("offset", 0)) {
+    const Shape part = part_in_pieces(x, attrs);
+    const Shape whole = whole_in_pieces(attrs.has("whole") ? Shape(attrs.integers("whole")) : x, attrs);
     for (int d = 1; d < part.rank(); ++d) {
       if (part[d] != whole[d]) outer_ = d;
     }

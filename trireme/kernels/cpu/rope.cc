@@ -2,6 +2,7 @@
 // and sines of all positions go into workspace first, since every batch and head shares them.
 #include <cmath>
 
+#include "trireme/ir/pieces.h"
 #include "trireme/kernels/cpu/context.h"
 #include "trireme/kernels/cpu/grain.h"
 #include "trireme/kernels/kernel.h"
@@ -18,24 +19,28 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme::cpu::HWY_NAMESPACE {
 namespace {
 
-// Exact angles are taken at the first of so many positions; the others follow from it by rotation in
-// double precision, which is an order of magnitude faster than a sine each.
+// Exact angles are taken at the first of so many positions, and of each piece; the others follow from it by
+// rotation in double precision, which is an order of magnitude faster than a sine each.
 constexpr int64_t kPositions = 64;
 
 struct Angles {
   int64_t half;  // d / 2
   double base;
-  double offset;
+  Positions at;
   double sign;
 
   // Fills rows [begin, end) of cosines[t][half] and sines[t][half].
   void fill(int64_t begin, int64_t end, float* cosines, float* sines) const {
     for (int64_t j = 0; j < half; ++j) {
       const double step = sign * std::pow(base, -static_cast<double>(j) / static_cast<double>(half));
-      const double start = step * (offset + static_cast<double>(begin));
       const double cos_step = std::cos(step), sin_step = std::sin(step);
-      double c = std::cos(start), s = std::sin(start);
+      double c = 1, s = 0;
       for (int64_t t = begin; t < end; ++t) {
+        if (t == begin || t % at.run == 0) {
+          const double angle = step * static_cast<double>(at[t]);
+          c = std::cos(angle);
+          s = std::sin(angle);
+        }
         cosines[t * half + j] = static_cast<float>(c);
         sines[t * half + j] = static_cast<float>(s);
         const double next = c * cos_step - s * sin_step;
@@ -55,9 +60,10 @@ void rotate(const float* x, float* y, const float* cosines, const float* sines, 
   });
 }
 
-// Rotates row t of x[first row …] by the angle of position `offset` + `skip` + t. The table begins at
-// `offset`, so that a row gets the same bits in whatever run of rows it comes.
-void rotate_rows(const KernelContext& context, int64_t first_row, int64_t rows, double offset, int64_t skip) {
+// Rotates row t of x[first row …] by the angle of position at[skip + t]. The table begins at at[0], so that a
+// row gets the same bits in whatever run of rows it comes.
+void rotate_rows(const KernelContext& context, int64_t first_row, int64_t rows, const Positions& at,
+                 int64_t skip) {
   const Shape& shape = context.inputs[0].shape;
   const int64_t length = shape[1], width = shape.back();
   const int64_t heads = shape.elements(2, shape.rank() - 1);
@@ -65,7 +71,7 @@ void rotate_rows(const KernelContext& context, int64_t first_row, int64_t rows, 
   const float* x = context.in<float>(0) + first_row * heads * width;
   float* y = context.out<float>(0) + first_row * heads * width;
   const Attrs& attrs = context.attrs;
-  const Angles angles{width / 2, attrs.real("base"), offset, attrs.integer("inverse", 0) ? -1.0 : 1.0};
+  const Angles angles{width / 2, attrs.real("base"), at, attrs.integer("inverse", 0) ? -1.0 : 1.0};
   float* cosines = reinterpret_cast<float*>(context.workspace);
   float* sines = cosines + (skip + length) * angles.half;
   pool_of(context).parallel_for(skip + length, kPositions,
@@ -82,7 +88,8 @@ void rotate_rows(const KernelContext& context, int64_t first_row, int64_t rows, 
 
 void rope(const KernelContext& context) {
   const Shape& shape = context.inputs[0].shape;
-  rotate_rows(context, 0, shape[0] * shape[1], context.attrs.real("offset", 0), 0);
+  rotate_rows(context, 0, shape[0] * shape[1],
+              Positions(context.attrs, shape[1], context.attrs.integer("offset", 0)), 0);
 }
 
 void rope_at(const KernelContext& context) {
@@ -91,7 +98,7 @@ void rope_at(const KernelContext& context) {
   for (int64_t b = 0; b < shape[0]; ++b) {
     const int64_t position = positions[b] + context.attrs.integer("offset", 0);
     const int64_t skip = (position % kPositions + kPositions) % kPositions;
-    rotate_rows(context, b * shape[1], shape[1], static_cast<double>(position - skip), skip);
+    rotate_rows(context, b * shape[1], shape[1], Positions({}, skip + shape[1], position - skip), skip);
   }
 }
 

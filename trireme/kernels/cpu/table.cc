@@ -14,6 +14,7 @@ namespace cpu {
 #define TRIREME_CPU_KERNEL_FILES(X) \
   X(add_attention) \
   X(add_attention_grad) \
+  X(add_attention_merge) \
   X(add_avg_pool2d) \
   X(add_batch_norm) \
   X(add_binary) \
