@@ -81,6 +81,19 @@ class Reports(ClusterCommands):
         self.assertIn("not reached", self.run_command("inspect", "run", one, "--learning", "--target", "1"))
         self.assertIn("one expected", self.run_command("inspect", "run", one, two, code=1))
 
+    def test_learning_on_held_out_data(self):
+        """Validations after 20, 60 and 100 steps, in which the loss falls by 0.4 from the first to the last."""
+        run = self.run_of("run", 0.02)
+        self.assertIn("two at least", self.run_command("inspect", "run", run, "--learning", "--held-out", code=1))
+        with open(f"{run}/metrics.jsonl", "a") as lines:
+            for step, loss in [(20, 3.0), (60, 2.7), (100, 2.6)]:
+                lines.write(json.dumps({"step": step, "validation_loss": loss}) + "\n")
+        said = self.run_command("inspect", "run", run, "--learning", "--held-out", "--target", "2.65")
+        # 0.4 over 80 steps of 100 tokens and half a second.
+        self.assertEqual(self.rows(said, "  all")[0], ["all", "3.0000", "2.6000", "8000", "5e-05", "200", "0.01"])
+        self.assertRegex(said, r"loss 2.65 +after 50.0 s, 1e\+04 tokens, at step 100")
+        self.assertIn("--held-out", self.run_command("inspect", "run", run, "--held-out", code=2))
+
     def test_masked_models_write_no_text(self):
         text = self.folder / "text.txt"
         text.write_text("the quick brown fox jumps over the lazy dog\n" * 200)

@@ -2,13 +2,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
 #include "trireme/base/input_file.h"
 #include "trireme/base/statistics.h"
 #include "trireme/bench/batch_grid.h"
+#include "trireme/bench/cell_file.h"
 #include "trireme/run/loop.h"
 #include "trireme/run/run_folder.h"
 #include "trireme/train/bad_numbers.h"
@@ -17,7 +16,6 @@ namespace trireme::bench {
 namespace {
 
 namespace fs = std::filesystem;
-using CellJson = nlohmann::ordered_json;
 
 constexpr size_t kMostCellBytes = size_t{1} << 24;
 
@@ -54,63 +52,6 @@ std::string identity_of(const BatchGrid& grid, Config config) {
                      grid.look.samples, grid.look.rows, grid.look.seed);
 }
 
-CellJson losses_json(const Landscape::Losses& losses) {
-  CellJson object{{"loss", losses.loss}};
-  if (losses.accuracy) object["accuracy"] = *losses.accuracy;
-  return object;
-}
-Landscape::Losses losses_from(const nlohmann::json& object) {
-  Landscape::Losses losses{object.at("loss").get<double>(), {}};
-  if (object.contains("accuracy")) losses.accuracy = object.at("accuracy").get<double>();
-  return losses;
-}
-
-CellJson cell_json(const CellResult& result, const std::string& identity) {
-  CellJson object{{"settings", identity}, {"highest_rate", result.highest_rate}};
-  CellJson course = CellJson::array();
-  for (const CellResult::HeldOut& point : result.course)
-    course.push_back({{"step", point.step}, {"seconds", point.seconds}, {"loss", point.loss}});
-  object["course"] = std::move(course);
-  if (result.noise_scale) object["noise_scale"] = *result.noise_scale;
-  if (!result.failure.empty()) {
-    object["failure"] = result.failure;
-    return object;
-  }
-  object["training"] = losses_json(result.training);
-  object["held_out"] = losses_json(result.held_out);
-  object["sharpness"] = result.sharpness;
-  object["sharpness_residual"] = result.sharpness_residual;
-  return object;
-}
-
-CellResult cell_from(const std::string& file, const GridCell& cell, const std::string& identity) {
-  CellResult result{.cell = cell};
-  try {
-    const auto object = nlohmann::json::parse(read_input_file(file, kMostCellBytes, "a cell of a grid"));
-    if (object.at("settings").get<std::string>() != identity)
-      throw_error(
-          "{} is of a run with other settings; give the settings of that grid, or another folder for this one",
-          file);
-    result.highest_rate = object.at("highest_rate").get<double>();
-    for (const nlohmann::json& point : object.at("course"))
-      result.course.push_back({point.at("step").get<double>(), point.at("seconds").get<double>(),
-                               point.at("loss").get<double>()});
-    if (object.contains("noise_scale")) result.noise_scale = object.at("noise_scale").get<double>();
-    if (object.contains("failure")) {
-      result.failure = object.at("failure").get<std::string>();
-      return result;
-    }
-    result.training = losses_from(object.at("training"));
-    result.held_out = losses_from(object.at("held_out"));
-    result.sharpness = object.at("sharpness").get<double>();
-    result.sharpness_residual = object.at("sharpness_residual").get<double>();
-  } catch (const nlohmann::json::exception& error) {
-    throw_error("{}: not as it was written: {}; remove it, and the cell is trained again", file,
-                error.what());
-  }
-  return result;
-}
-
 void look_at(CellResult& result, const BatchGrid& grid, const std::string& folder, const OpenedData& data,
              const TrainOptions& train) {
   const TrainedModel model = open_trained_model(folder);
@@ -136,7 +77,15 @@ std::pair<CellResult, CellSource> cell_result(const BatchGrid& grid, const Resol
   config.config = cell_config(grid, base.config, cell, folder);
   const std::string identity = identity_of(grid, config.config);
   const std::string file = fs::path(folder) / "cell.json";
-  if (fs::exists(file)) return {cell_from(file, cell, identity), CellSource::kRead};
+  if (fs::exists(file)) {
+    StoredCell stored = parse_cell(read_input_file(file, kMostCellBytes, "a cell of a grid"), file);
+    if (stored.settings != identity)
+      throw_error(
+          "{} is of a run with other settings; give the settings of that grid, or another folder for this one",
+          file);
+    stored.result.cell = cell;
+    return {std::move(stored.result), CellSource::kRead};
+  }
   CellResult result{.cell = cell};
   CellObserver observer(result);
   try {
@@ -146,7 +95,7 @@ std::pair<CellResult, CellSource> cell_result(const BatchGrid& grid, const Resol
     result.failure = error.what();
   }
   result.noise_scale = observer.noise_scale();
-  replace_file(file, cell_json(result, identity).dump(2) + "\n");
+  replace_file(file, render_cell({identity, result}));
   return {std::move(result), CellSource::kTrained};
 }
 

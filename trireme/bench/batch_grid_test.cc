@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.h"
+#include "trireme/bench/cell_file.h"
 
 namespace trireme::bench {
 namespace {
@@ -121,6 +122,23 @@ TEST(BatchGrid, TheLeastStepsOfEachBatchGiveTheCriticalBatch) {
   ASSERT_TRUE(all[0].fit);
   EXPECT_NEAR(all[0].fit->least_steps, 10, 1e-9);
   EXPECT_NEAR(all[0].fit->critical_batch, 100, 1e-7);
+}
+
+TEST(CellFile, ComesBackAsItWasWritten) {
+  StoredCell cell{"settings", result_of(16, {{10, 1, 4}, {20, 2, 0.1}})};
+  cell.result.noise_scale = 900;
+  cell.result.training = {1, 0.5};
+  cell.result.held_out = {1.5, {}};
+  cell.result.sharpness = 12;
+  const StoredCell again = parse_cell(render_cell(cell), "cell.json");
+  EXPECT_EQ(render_cell(again), render_cell(cell));
+  EXPECT_EQ(again.result.course[1].loss, 0.1);
+  EXPECT_EQ(again.result.training.accuracy, 0.5);
+  cell.result.failure = "the loss is nan";
+  EXPECT_EQ(parse_cell(render_cell(cell), "cell.json").result.failure, cell.result.failure);
+  for (const char* bad : {"", "{}", R"({"settings": "", "highest_rate": null, "course": []})"})
+    EXPECT_THAT(error_of([&] { parse_cell(bad, "cell.json"); }),
+                HasSubstr("cell.json: not as it was written"));
 }
 
 }  // namespace

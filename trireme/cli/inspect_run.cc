@@ -41,7 +41,9 @@ void print_spread(std::string_view what, const std::vector<double>& values, size
                              spread.deviation, spread.least, spread.most, spread.runs, runs));
 }
 
-int print_learning(const std::vector<std::string>& paths, std::optional<double> target) {
+enum class LearnedFrom { kTrainingLoss, kHeldOutLoss };
+
+int print_learning(const std::vector<std::string>& paths, LearnedFrom from, std::optional<double> target) {
   constexpr int kParts = 4;
   std::vector<double> per_record, rates, per_second, last, seconds_to, records_to;
   std::string unit;
@@ -53,17 +55,24 @@ int print_learning(const std::vector<std::string>& paths, std::optional<double> 
     unit = metrics.unit;
     fmt::print("{}\n  {:<24} {:>9} {:>9} {:>12} {:>12} {:>14} {:>12}\n", path, "", "loss from", "to", unit,
                "learned/" + unit.substr(0, unit.size() - 1), unit + "/s", "learned/s");
-    const std::vector<Learning> parts = learning_by_part(metrics.steps, kParts);
+    if (from == LearnedFrom::kHeldOutLoss && metrics.held_out.size() < 2)
+      throw_error(
+          "{} has {} validations, and two at least are needed to tell what was learned on held-out data; train "
+          "with a smaller train.eval_every, or leave out --held-out",
+          path, metrics.held_out.size());
+    const std::vector<LearningStep>& steps =
+        from == LearnedFrom::kHeldOutLoss ? metrics.held_out : metrics.steps;
+    const std::vector<Learning> parts = learning_by_part(steps, kParts);
     for (size_t i = 0; i < parts.size(); ++i)
       print_learning_row(fmt::format("part {} of {}", i + 1, parts.size()), parts[i]);
-    const Learning whole = learning_of(metrics.steps);
+    const Learning whole = learning_of(steps);
     print_learning_row("all", whole);
     per_record.push_back(whole.per_record());
     rates.push_back(whole.records_per_second());
     per_second.push_back(whole.per_second());
     last.push_back(whole.last_loss);
     if (!target) continue;
-    if (const auto when = reached(metrics.steps, *target)) {
+    if (const auto when = reached(steps, *target)) {
       seconds_to.push_back(when->seconds);
       records_to.push_back(when->records);
       run_line(fmt::format("loss {:g}", *target),
@@ -89,7 +98,7 @@ int print_learning(const std::vector<std::string>& paths, std::optional<double> 
 int inspect_run(std::span<const std::string> arguments) {
   std::vector<std::string> paths;
   int width = 72;
-  bool learning = false;
+  bool learning = false, held_out = false;
   std::optional<double> target;
   CLI::App app("Shows how a run went.", "trireme inspect run");
   app.add_option("dir", paths, "the run's folder, or its metrics.jsonl; several with --learning")->required();
@@ -97,9 +106,12 @@ int inspect_run(std::span<const std::string> arguments) {
       ->check(CLI::Range(20, 400));
   CLI::Option* learns = app.add_flag("--learning", learning,
                                      "learning per second: learning per record times records per second");
+  app.add_flag("--held-out", held_out, "the same of losses on held-out data, from the first validation on")
+      ->needs(learns);
   app.add_option("--target", target, "show when this loss was reached")->needs(learns);
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
-  if (learning) return print_learning(paths, target);
+  if (learning)
+    return print_learning(paths, held_out ? LearnedFrom::kHeldOutLoss : LearnedFrom::kTrainingLoss, target);
   if (paths.size() > 1)
     throw_error("{} runs given; one expected, or --learning to compare them", paths.size());
 

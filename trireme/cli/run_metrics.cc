@@ -124,6 +124,14 @@ RunMetrics parse_metrics(std::istream& in, std::string_view path) {
   metrics.loss = points_of(loss);
   metrics.validation = points_of(validation);
   for (const auto& [step, learned] : steps) metrics.steps.push_back(learned);
+  auto trained = steps.begin();
+  for (const auto& [step, held_out_loss] : validation) {
+    LearningStep& since = metrics.held_out.emplace_back(LearningStep{step, held_out_loss});
+    for (; trained != steps.end() && trained->first <= step; ++trained) {
+      since.seconds += trained->second.seconds;
+      since.records += trained->second.records;
+    }
+  }
   if (metrics.loss.empty() && metrics.validation.empty())
     throw_error("{}: no step found; expected one JSON object a line, with `step` and `loss`", path);
   return metrics;

@@ -17,6 +17,7 @@ struct RunMetrics {
   std::vector<CurvePoint> loss;        // by step
   std::vector<CurvePoint> validation;  // by step
   std::vector<LearningStep> steps;     // in order; records are tokens or samples
+  std::vector<LearningStep> held_out;  // a validation each, with what was trained since the one before
   std::vector<double> rates;           // of them a second
   std::string unit = "tokens";
   std::vector<double> step_seconds, comm_seconds, grad_norms;

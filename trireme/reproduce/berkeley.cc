@@ -6,6 +6,7 @@
 #include "trireme/reproduce/collectives.h"
 #include "trireme/reproduce/entry.h"
 #include "trireme/reproduce/step.h"
+#include "trireme/run/learning.h"
 
 namespace trireme::reproduce {
 namespace {
@@ -79,9 +80,23 @@ std::vector<double> rows_a_device() {
   return {kNoNumber};
 }
 
+// A run whose loss falls by 2 over 1000 records in 5 s, and one that has half the records a second and learns
+// twice as much from each.
+std::vector<double> learning_products() {
+  const auto run = [](double records, double seconds) {
+    const std::vector<LearningStep> steps = {{0, 3, 0, 0}, {1, 1, seconds, records}};
+    return learning_of(steps);
+  };
+  const Learning fast = run(1000, 5), slow = run(500, 5);
+  return {fast.per_record() * fast.records_per_second() / (fast.learned() / fast.seconds),
+          slow.per_second() / fast.per_second()};
+}
+
 std::vector<double> linear_rule() {
   const OptimOptions found{.lr = 0.1, .batch_rule = "linear", .base_batch = 256};
-  return {scaled_rate(found, 8192)};
+  const LrScheduleOptions schedule{.kind = "constant", .warmup_steps = 100, .warmup_from = "base"};
+  const auto rate = [&](int64_t step) { return learning_rate(found, schedule, 8192, 1000, step); };
+  return {scaled_rate(found, 8192), rate(0), rate(50), rate(100)};
 }
 
 // Hosts of eight P100 with 50 Gbit/s each, by their makers' figures; all else as of `v100`.
@@ -189,13 +204,21 @@ Deck berkeley() {
            .note = "The deck has a plot, of a KNL. Repeat the command with other batches."},
           {.id = "B10",
            .statement = "learning per second = learning per record × records per second",
-           .command = "trireme inspect run RUN OTHER --learning --target 2.5"},
+           .command = "trireme inspect run RUN OTHER --learning --held-out --target 2.5",
+           .figures = {{"product of both factors over learning per second", 1},
+                       {"twice as much a record, half the records a second", 1}},
+           .ours = learning_products},
           {.id = "B11",
            .statement = "k times the batch, k times the rate (0.1 for 256 samples); warm-up",
-           .command = "trireme train --optim.batch_rule=linear --optim.base_batch=256 --train.batch=8192",
-           .figures = {{"rate for 8192 samples", 3.2}},
+           .command = "trireme train --optim.batch_rule=linear --optim.base_batch=256 --train.batch=8192 "
+                      "--lr_schedule.warmup_from=base",
+           .figures = {{"rate for 8192 samples", 3.2},
+                       {"in the first step of warm-up", 0.1},
+                       {"half way, η(1 + (k−1)s/W)", 1.65},
+                       {"behind it", 3.2}},
            .ours = linear_rule,
-           .note = "The deck's warm-up begins at the base rate, ours at 0."},
+           .note =
+               "Without lr_schedule.warmup_from=base warm-up begins at 0. docs/large_batches.md has runs."},
           {.id = "B12",
            .kind = Kind::kSimulated,
            .statement = "ResNet-50 on 256 GPUs in an hour, 90 % efficiency from 8 GPUs",
@@ -216,7 +239,9 @@ Deck berkeley() {
            .priority = 2,
            .kind = Kind::kMeasured,
            .statement = "large batches find sharper minima; LARS and LAMB help",
-           .command = "trireme train --optim.kind=lamb"},
+           .command = "trireme bench batches --runs DIR --batches 32,128,512 --optimizers sgd=0.1,lars=5",
+           .note = "docs/large_batches.md has such a table, with the largest eigenvalue of the Hessian; "
+                   "`trireme inspect curvature RUN OTHER` has the loss between two solutions."},
           {.id = "B15",
            .priority = 2,
            .kind = Kind::kMeasured,

@@ -6,8 +6,10 @@
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/optim/lr_schedule.h"
 #include "trireme/reproduce/entry.h"
+#include "trireme/reproduce/loops.h"
 #include "trireme/reproduce/pipelines.h"
 #include "trireme/reproduce/step.h"
+#include "trireme/train/critical_batch.h"
 
 namespace trireme::reproduce {
 namespace {
@@ -53,8 +55,30 @@ std::vector<double> formats() {
 }
 
 std::vector<double> root_rule() {
-  const OptimOptions found{.lr = 1e-3, .batch_rule = "sqrt", .base_batch = 256};
-  return {scaled_rate(found, 1024) / found.lr};
+  const OptimOptions found{.lr = 1e-3, .batch_rule = "sqrt", .decay_rule = "sqrt", .base_batch = 256};
+  return {scaled_rate(found, 1024) / found.lr,
+          with_scaled_decay(found, 1024).weight_decay / found.weight_decay};
+}
+
+// Whole groups of 8 microbatches, and a last one of 3.
+std::vector<double> accumulated() {
+  return {accumulated_over_whole(8), accumulated_over_whole(3)};
+}
+
+// 1000 samples in batches of 32 on each of 16 ranks; rank 0 prints every tenth batch.
+std::vector<double> data_parallel_loop() {
+  const double batches = batches_of_epoch(1000, 16 * 32);
+  return {batches, std::ceil(batches / 10)};
+}
+
+// The curve through what four batches would take with S_min 40 and B_c 900.
+std::vector<double> critical_batch() {
+  std::vector<BatchSteps> points;
+  for (const double batch : {64, 256, 1024, 4096}) points.push_back({batch, 40 * (1 + 900 / batch)});
+  const CriticalBatchFit fit = fit_critical_batch(points).value();
+  const double critical = fit.critical_batch;
+  return {critical, fit.steps(critical) / fit.least_steps,
+          critical * fit.steps(critical) / fit.least_samples()};
 }
 
 std::vector<double> years_of_gpt3() {
@@ -205,10 +229,21 @@ Deck lauzhack() {
           {.id = "L4",
            .statement = "8 microbatches, losses divided by 8, are one large batch",
            .command = "examples/cpp/loop_accumulate.cc",
-           .note = "A last group of r < 8 microbatches would count r/8. Ours divides by what was counted."},
+           .figures = {{"norm of the gradient over that of the large batch", 1},
+                       {"of a last group of 3", 0.375, 1}},
+           .ours = accumulated,
+           .note =
+               "The loop divides each loss by 8, so that a last group of r < 8 microbatches counts r/8. Ours "
+               "divides by what was counted."},
           {.id = "L5",
            .statement = "the loop of data parallelism, rank 0 prints",
-           .command = "examples/cpp/loop_data_parallel.cc"},
+           .command = "examples/cpp/loop_data_parallel.cc",
+           .figures = {{"batches of an epoch, 1000 samples, 32 a rank, 16 ranks", 2},
+                       {"lines that rank 0 prints in it, every tenth batch", 1}},
+           .ours = data_parallel_loop,
+           .note =
+               "The deck's sampler gives each rank 63 samples, of which 8 are there twice. Ours fills the "
+               "last batch up with samples of the next epoch."},
           {.id = "L7",
            .priority = 2,
            .statement = "AdamW with bias correction and decoupled decay",
@@ -216,15 +251,19 @@ Deck lauzhack() {
            .note = "ε is typeset inside the root. Ours is outside, as PyTorch's."},
           {.id = "L8",
            .priority = 2,
-           .statement = "the rate grows with √B",
-           .command = "trireme train --optim.batch_rule=sqrt --optim.base_batch=256 --train.batch=1024",
-           .figures = {{"rate for 4 times the batch", 2}},
-           .ours = root_rule,
-           .note = "So does the weight decay in the deck; ours stays."},
+           .statement = "the rate and the weight decay grow with √B",
+           .command = "trireme train --optim.batch_rule=sqrt --optim.decay_rule=sqrt --optim.base_batch=256 "
+                      "--train.batch=1024",
+           .figures = {{"rate for 4 times the batch", 2}, {"weight decay", 2}},
+           .ours = root_rule},
           {.id = "L9",
-           .kind = Kind::kMeasured,
            .statement = "critical batch: S = S_min(1 + B_c/B), E = E_min(1 + B/B_c)",
-           .command = "trireme train --train.noise_scale=true --train.accumulate=4"},
+           .command = "trireme bench batches --runs DIR --batches 16,64,256,1024",
+           .figures = {{"B_c fitted to steps with B_c 900", 900},
+                       {"steps at B_c over S_min", 2},
+                       {"samples at B_c over E_min", 2}},
+           .ours = critical_batch,
+           .note = "docs/large_batches.md has measured curves beside the noise scale."},
           {.id = "L10",
            .priority = 2,
            .statement = "GPT-3 on 300 billion tokens took 288 V100-years",
