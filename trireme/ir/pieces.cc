@@ -44,6 +44,14 @@ void check_pieces(const OpInstance& op, int dim) {
   check_equal(op, shape[static_cast<int>(along)], pieces, stride);
 }
 
+void refuse_pieces(const Attrs& attrs) {
+  if (has_pieces(attrs))
+    throw_error(
+        "{} pieces of a sequence found; this device's kernel takes one run of it, as the preset context gives "
+        "it, and a layout without blocks",
+        attrs.integer("pieces"));
+}
+
 Shape part_in_pieces(const Shape& part, const Attrs& attrs) {
   if (!has_pieces(attrs)) return part;
   const int dim = static_cast<int>(attrs.integer("pieces_dim"));

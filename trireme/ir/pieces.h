@@ -31,6 +31,9 @@ inline bool has_key_pieces(const Attrs& attrs) {
 }
 void check_key_pieces(const OpInstance& op, int64_t keys);
 
+// Throws Error where there are any: for kernels that take one run alone.
+void refuse_pieces(const Attrs& attrs);
+
 // The position in the whole of each of `count` neighbours in a part. Ascending.
 struct Positions {
   int64_t first, run, stride;  // of one run, stride = run

@@ -94,6 +94,14 @@ TEST(Bucket, WhatIsReadAtOnceStaysAsItIs) {
               ElementsAre("gelu", "all_reduce", "gelu"));
 }
 
+// It could go as soon as %x is there, but then what has come would lie in memory from the first node on.
+TEST(Bucket, WhatIsPassedOnStartsWhereItStands) {
+  EXPECT_THAT(ops_of(bucketed("input %x: f32[16]\n%a: f32[16] = gelu(%x)\n%b: f32[16] = silu(%a)\n"
+                              "%s: f32[16] = shift(%a) {axis=\"data\", ways=2, coordinate=0, to=1, from=1}\n"
+                              "%c: f32[16] = exp(%b)\n%y: f32[16] = add(%c, %s)\noutput y = %y\n")),
+              ElementsAre("gelu", "silu", "shift_start", "exp", "shift_wait", "add"));
+}
+
 // One sum is made of the other, so they can not be one bucket.
 TEST(Bucket, ChainsStayInOrder) {
   EXPECT_THAT(ops_of(bucketed("input %x: f32[16]\n%a: f32[16] = gelu(%x)\n%s: f32[16] = all_reduce(%a)" +

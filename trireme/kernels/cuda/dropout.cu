@@ -2,6 +2,7 @@
 // thread makes one block of four numbers where four neighbours share it.
 #include <cmath>
 
+#include "trireme/ir/pieces.h"
 #include "trireme/kernels/cuda/device.cuh"
 #include "trireme/kernels/cuda/random.cuh"
 
@@ -16,8 +17,9 @@ struct WholeIndex {
   int outer = 0;  // dims before this one tell runs apart
   int64_t extents[Shape::kMaxDims], strides[Shape::kMaxDims];
 
-  WholeIndex(const Shape& part, const Attrs& attrs) : offset(attrs.integer("offset", 0)) {
-    const Shape whole = attrs.has("whole") ? Shape(attrs.integers("whole")) : part;
+  WholeIndex(const Shape& x, const Attrs& attrs) : offset(attrs.integer("offset", 0)) {
+    const Shape part = part_in_pieces(x, attrs);
+    const Shape whole = whole_in_pieces(attrs.has("whole") ? Shape(attrs.integers("whole")) : x, attrs);
     for (int d = 1; d < part.rank(); ++d) {
       if (part[d] != whole[d]) outer = d;
     }

@@ -1,6 +1,7 @@
 // The heads of an attention op, and which keys a query sees.
 #pragma once
 
+#include "trireme/ir/pieces.h"
 #include "trireme/kernels/cuda/device.cuh"
 
 namespace trireme::cuda {
@@ -24,7 +25,9 @@ struct Heads {
         width(static_cast<int>(q[4])),
         causal(attrs.integer("causal", 0) != 0),
         first(static_cast<int>(attrs.integer("offset", keys - queries))),
-        scale(static_cast<float>(attrs.real("scale"))) {}
+        scale(static_cast<float>(attrs.real("scale"))) {
+    refuse_pieces(attrs);
+  }
 
   int heads() const { return groups * repeats; }
   __device__ void take_place(int b) {

@@ -1,5 +1,6 @@
 // rope, rope_at: rotate the pairs (x[j], x[j + d/2]) of the last dim by position · base^(−2j/d). The cosines
 // and sines of all positions are made first, in double precision, since every batch and head shares them.
+#include "trireme/ir/pieces.h"
 #include "trireme/kernels/cuda/device.cuh"
 
 namespace trireme::cuda {
@@ -50,6 +51,7 @@ void rotate(const KernelContext& context, const int32_t* positions) {
   const Shape& shape = context.inputs[0].shape;
   if (shape.elements() == 0) return;
   const Attrs& attrs = context.attrs;
+  refuse_pieces(attrs);
   const Rope r{shape[1],
                shape.elements(2, shape.rank() - 1),
                shape.back() / 2,
