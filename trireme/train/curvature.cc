@@ -118,10 +118,12 @@ class CurvatureSearch {
     return result;
   }
 
+  // Steps below are mostly rounding and, in networks with kinks (ReLU), single kinks.
+  //
   // Sets the step; returns by what share it differs from a neighbour at most. Three agree by chance less
   // often than two do, where curvature over step crosses from one side of the truth to the other.
   double measure_step(const std::vector<double>& direction) {
-    constexpr int kSteps = 8;
+    constexpr int kSteps = 6;
     constexpr double kRatio = 4;
     std::array<double, kSteps> steps{}, found{};
     double step = scale_;
@@ -168,11 +170,14 @@ class CurvatureSearch {
       result.converged = calm == kCalm;
       before = value;
       change_before = change;
+      // H is moved up by a quarter of |Hv|: an eigenvalue below zero of about the size of the largest one
+      // would have v alternate between two directions.
+      const double moved = shift < 0 ? shift : -length_of(product.of) / 4;
       double squares = 0;
       for (size_t k = 0; k < product.of.size(); ++k) {
         const double off = product.of[k] - value * product.along[k];
         squares += off * off;
-        product.of[k] -= shift * product.along[k];
+        product.of[k] -= moved * product.along[k];
       }
       result.residual = value != 0 ? std::sqrt(squares) / std::abs(value) : 0;
       result.direction = std::move(product.along);

@@ -5,8 +5,8 @@
 //
 // Weights and gradients are f32, so h has a best size. What the difference leaves out grows with h², and the
 // rounding of the gradients, divided by 2h, with 1/h. h is therefore measured: the curvature along one
-// direction is taken with steps from a quarter of |w| down, each a quarter of the one before, and h is the one
-// that agrees best with both its neighbours. w ± h v is rounded to f32 too, but that costs nothing: the
+// direction is taken with six steps from a quarter of |w| down, each a quarter of the one before, and h is the
+// one that agrees best with both its neighbours. w ± h v is rounded to f32 too, but that costs nothing: the
 // direction is taken to be the difference of the two rounded weights, which is exact. Sums are double.
 #pragma once
 
@@ -25,8 +25,8 @@ struct CurvatureOptions {
   int most_iterations = 500;
   // Ends when the eigenvalue will change by less than this share, as the last changes tell, twice in a row.
   double tolerance = 1e-3;
-  uint64_t seed = 1;        // of the first direction
-  double step = 0;          // h, for a direction of length 1; 0: measured
+  uint64_t seed = 1;  // of the first direction
+  double step = 0;    // h, for a direction of length 1; 0: measured
   // Called after each iteration, counted from 1.
   std::function<void(int iteration, double eigenvalue)> on_iteration = nullptr;
 

@@ -111,6 +111,15 @@ TEST(Curvature, OfASaddleIsTheLargestAndNotTheOneOfTheLargestMagnitude) {
   EXPECT_NEAR(found.most_negative.value(), -10, 1e-3);
 }
 
+// Eigenvalues of one size on both sides of zero do not have the direction alternate.
+TEST(Curvature, OfAPairOfOppositesIsTheOneAboveZero) {
+  const Matrix a = {{-3, 0, 0}, {0, 3, 0}, {0, 0, 1}};
+  const Curvature found = largest_curvature(gradient_of(a), some_weights(3), {.tolerance = 1e-6});
+  EXPECT_TRUE(found.converged);
+  EXPECT_NEAR(found.eigenvalue, 3, 1e-3);
+  EXPECT_LT(found.residual, 0.05);
+}
+
 TEST(Curvature, OfAFlatLossIsZero) {
   const Matrix a(4, std::vector<double>(4));
   const Curvature found = largest_curvature(gradient_of(a), std::vector<float>(4));
