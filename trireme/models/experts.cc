@@ -17,9 +17,8 @@ namespace {
 constexpr int64_t kAnyK = std::numeric_limits<int64_t>::max();
 constexpr double kDropless = 0;
 // The standard deviation of a router's first logits, whatever the width: its rows are normalised, so they are
-// √M long. While tokens differ little from one another, each step of Adam moves the logits of all of them
-// alike. Where they begin much closer together, all tokens change experts at once, step after step, and
-// experts learn little (docs/experts.md, Learning).
+// √M long. Where logits begin much closer together, nearly all tokens choose the same experts in the first
+// steps, and models learn less (docs/experts.md, Learning).
 constexpr double kFirstLogits = 2;
 
 // clang-format off
