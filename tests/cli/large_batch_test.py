@@ -60,7 +60,7 @@ class LargeBatch(Training):
     def test_a_grid_of_batches_at_equal_epochs(self):
         report = self.folder / "report.json"
         more = ["--rules", "none,linear", "--warmups", "0", "--optimizers", "adamw,lamb=2e-3", "--json", report]
-        self.assertIn("lamb-b16-linear", self.batches(*more, "--list"))
+        self.assertIn("lamb0.002-b16-linear", self.batches(*more, "--list"))
         self.assertFalse((self.folder / "grid").exists())
         said = self.batches(*more)
         self.assertEqual(said.count(" trained\n"), 6, said)
@@ -79,7 +79,7 @@ class LargeBatch(Training):
 
         # What is there is not trained again; what is missing is, and so is what was interrupted.
         files = {path: path.stat().st_mtime_ns for path in (self.folder / "grid").rglob("metrics.jsonl")}
-        missing = self.folder / "grid" / "adamw-b16-none" / "cell.json"
+        [missing] = (self.folder / "grid").glob("adamw*-b16-none/cell.json")
         missing.unlink()
         again = self.batches(*more)
         self.assertEqual([again.count(" trained\n"), again.count("was trained before")], [1, 5])

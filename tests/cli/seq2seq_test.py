@@ -55,6 +55,9 @@ class Pairs(Training):
                          "ihgf\n")
         self.assertIn("15 tokens with its end", self.run_command("sample", self.folder / "run", "--prompt", "a" * 14,
                                                                  code=1))
+        curvature = self.folder / "curvature.json"
+        self.run_command("inspect", "curvature", self.folder / "run", "--samples=3", "--iterations=1", "--json", curvature)
+        self.assertEqual(json.loads(curvature.read_text())["solutions"][0]["held_out"]["accuracy"], 1)
         other = self.folder / "other.tsv"
         other.write_text("abc\tcba\nde\twrong\n")
         said = self.run_command("eval", self.folder / "run", f"--data.path={other}", f"--predictions={predictions}")

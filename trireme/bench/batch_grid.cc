@@ -46,7 +46,7 @@ BatchGrid::Optimizer parse_optimizer(const std::string& text, const OptimOptions
 
 std::string GridCell::name() const {
   const std::string warm = warmup > 0 ? fmt::format("-warm{:g}", 100 * warmup) : "";
-  return fmt::format("{}-b{}-{}{}", optimizer, batch, rule, warm);
+  return fmt::format("{}{:g}-b{}-{}{}", optimizer, rate, batch, rule, warm);
 }
 
 std::vector<GridCell> grid_cells(const BatchGrid& grid, const Config& base, int64_t samples) {

@@ -47,7 +47,7 @@ struct GridCell {
   double warmup = 0;
   int64_t steps = 1, warmup_steps = 0;
 
-  std::string name() const;  // of its folder: "sgd-b256-linear-warm10"
+  std::string name() const;  // of its folder: "sgd0.1-b256-linear-warm10"
 };
 // `samples`: in the training data. The base batch is optim.base_batch, or the smallest one.
 std::vector<GridCell> grid_cells(const BatchGrid& grid, const Config& base, int64_t samples);
@@ -86,7 +86,7 @@ std::pair<CellResult, CellSource> cell_result(const BatchGrid& grid, const Resol
 // where a batch has no run that ended.
 std::optional<double> common_target(std::span<const CellResult> results);
 
-// For each batch that reached the target the least steps of an optimizer, over rules and warm-ups; and
+// For each batch that reached the target the least steps of an optimizer, over rates, rules and warm-ups; and
 // S = S_min (1 + B_c/B) fitted to them.
 struct StepsByBatch {
   std::string optimizer;

@@ -38,18 +38,28 @@ TEST(BatchGrid, RunsSeeAsManySamplesWhateverTheirBatch) {
 TEST(BatchGrid, HasEveryRunOnce) {
   // At the base batch, the smallest one, all rules are the same.
   EXPECT_THAT(names_of(grid_cells(small_grid(), Config(), 1000)),
-              ElementsAre("sgd-b16-none", "sgd-b16-none-warm10", "sgd-b64-none", "sgd-b64-none-warm10",
-                          "sgd-b64-linear", "sgd-b64-linear-warm10", "sgd-b64-sqrt", "sgd-b64-sqrt-warm10"));
+              ElementsAre("sgd0.1-b16-none", "sgd0.1-b16-none-warm10", "sgd0.1-b64-none",
+                          "sgd0.1-b64-none-warm10", "sgd0.1-b64-linear", "sgd0.1-b64-linear-warm10",
+                          "sgd0.1-b64-sqrt", "sgd0.1-b64-sqrt-warm10"));
   // From the rate of the base batch to itself there is no warm-up.
   Config config;
   config.lr_schedule.warmup_from = "base";
   EXPECT_THAT(names_of(grid_cells(small_grid(), config, 1000)),
-              ElementsAre("sgd-b16-none", "sgd-b64-none", "sgd-b64-linear", "sgd-b64-linear-warm10",
-                          "sgd-b64-sqrt", "sgd-b64-sqrt-warm10"));
+              ElementsAre("sgd0.1-b16-none", "sgd0.1-b64-none", "sgd0.1-b64-linear",
+                          "sgd0.1-b64-linear-warm10", "sgd0.1-b64-sqrt", "sgd0.1-b64-sqrt-warm10"));
   // Nor is there one of no steps.
   EXPECT_EQ(grid_cells(small_grid(), Config(), 64).size(), 2u + 3u);
   config.optim.base_batch = 4;
   EXPECT_EQ(grid_cells(small_grid(), config, 1000).size(), 2u * (1 + 2 + 2));
+}
+
+TEST(BatchGrid, AnOptimizerMayHaveSeveralRates) {
+  BatchGrid grid = small_grid();
+  grid.optimizers = {{"sgd", 0.1}, {"sgd", 0.25}};
+  grid.rules = {"none"};
+  grid.warmups = {0};
+  EXPECT_THAT(names_of(grid_cells(grid, Config(), 1000)),
+              ElementsAre("sgd0.1-b16-none", "sgd0.1-b64-none", "sgd0.25-b16-none", "sgd0.25-b64-none"));
 }
 
 TEST(BatchGrid, CellsHaveTheSettingsOfTheirRun) {

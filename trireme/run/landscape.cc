@@ -51,7 +51,7 @@ double distance_of(const std::vector<float>& a, const std::vector<float>& b) {
 
 Landscape::Losses losses_of(const Evaluation& evaluation, const ModelRecord& model) {
   Landscape::Losses result{evaluation.loss, {}};
-  if (model.logits && evaluation.count > 0) result.accuracy = evaluation.correct / evaluation.count;
+  if (has_logits(model) && evaluation.count > 0) result.accuracy = evaluation.correct / evaluation.count;
   return result;
 }
 
