@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Two "hosts" with several ranks each and a slow link between them: do two levels beat the flat ring?
+"""Two "hosts" with several ranks each and a slow link between them: do two levels beat the flat form, a ring, or of an
+all_to_all pairs?
 
   bench/compare_hosts.py [--rate 400mbit] [--ranks 4] [--collectives all_reduce,…] [--sizes 64K-16M] [--rounds 1] [--json FILE]
 
@@ -17,6 +18,7 @@ from compare_torch import find_trireme
 from two_hosts import TwoHosts
 
 HERE = Path(__file__).resolve().parent
+FLAT = {"all_to_all": "naive"}  # else the ring
 FIELDS = ("median_seconds", "predicted_seconds")
 
 
@@ -29,7 +31,7 @@ def measure(hosts, trireme, ranks, collective, sizes, seconds, rounds):
             result = folder / "result.json"
             calibrate = [] if one else ["--calibrate", folder / "links.json"]
             hosts.run(ranks, trireme, "bench", "collectives", *calibrate, "--collective", collective, "--algorithm",
-                      "ring,hierarchical", "--sizes", sizes, "--seconds", seconds, "--json", result)
+                      f"{FLAT.get(collective, 'ring')},hierarchical", "--sizes", sizes, "--seconds", seconds, "--json", result)
             runs.append(json.loads(result.read_text()))
     return [{**same[0], **{field: statistics.median(row[field] for row in same if row[field]) for field in FIELDS}}
             for same in zip(*runs)]
@@ -42,21 +44,21 @@ def compare(rows, collective):
         by_size.setdefault(row["bytes"], {})[row["algorithm"]] = row
     comparisons = []
     for size, row in by_size.items():
-        ring, levels = row["ring"], row["hierarchical"]
+        flat, levels = row[FLAT.get(collective, "ring")], row["hierarchical"]
         comparisons.append({"benchmark": "hosts_ratio", "collective": collective, "bytes": size,
-                            "ring_seconds": ring["median_seconds"], "hierarchical_seconds": levels["median_seconds"],
-                            "ring_predicted_seconds": ring["predicted_seconds"],
+                            "flat_seconds": flat["median_seconds"], "hierarchical_seconds": levels["median_seconds"],
+                            "flat_predicted_seconds": flat["predicted_seconds"],
                             "hierarchical_predicted_seconds": levels["predicted_seconds"],
-                            "ratio": ring["median_seconds"] / levels["median_seconds"],
-                            "predicted_ratio": ring["predicted_seconds"] / levels["predicted_seconds"]})
+                            "ratio": flat["median_seconds"] / levels["median_seconds"],
+                            "predicted_ratio": flat["predicted_seconds"] / levels["predicted_seconds"]})
     return comparisons
 
 
 def table(comparisons):
-    lines = [f"{'':>10} {'ring ms':>19} {'hierarchical ms':>19} {'times as fast':>19}",
+    lines = [f"{'':>10} {'flat ms':>19} {'hierarchical ms':>19} {'times as fast':>19}",
              f"{'bytes':>10} " + " ".join(f"{'measured':>9} {'predicted':>9}" for _ in range(3))]
     for row in comparisons:
-        milliseconds = [row[key] * 1e3 for key in ("ring_seconds", "ring_predicted_seconds", "hierarchical_seconds",
+        milliseconds = [row[key] * 1e3 for key in ("flat_seconds", "flat_predicted_seconds", "hierarchical_seconds",
                                                    "hierarchical_predicted_seconds")]
         lines.append(f"{row['bytes']:>10} " + " ".join(f"{value:>9.2f}" for value in milliseconds) +
                      f" {row['ratio']:>9.2f} {row['predicted_ratio']:>9.2f}")

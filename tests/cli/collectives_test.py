@@ -46,12 +46,14 @@ class Collectives(unittest.TestCase):
         def inspect(*arguments, code=0):
             return self.run_command(*arguments, command=["inspect", "collectives"], code=code)
 
-        for collective in ("all_reduce", "reduce_scatter", "all_gather", "broadcast"):
+        for collective in ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all"):
             self.assertNotIn("hierarchical", inspect("--collective", collective))
             said = inspect("--collective", collective, "--hosts", "2")
             self.assertRegex(said, r"\| `hierarchical` \| \d+ \| .* \| \d+ α \+ [0-9.]+ nβ \+ [0-9.]+ nγ \|  \|")
         self.assertIn("| `hierarchical` | 5 | 7 n | 0.875 n | 2 | 7 α + 0.875 nβ + 0 nγ |",
                       inspect("--collective", "all_gather", "--hosts", "2", "-n", "8"))
+        self.assertIn("| `hierarchical` | 2 | 10 n | 1.25 n | 4 | 4 α + 1.25 nβ + 0 nγ |",
+                      inspect("--collective", "all_to_all", "--hosts", "2", "-n", "8"))
         self.assertIn("| no fewer are possible | 3 | | 1.75 n | | 3 α + 1.75 nβ + 0.875 nγ | 0.941 | |", inspect("-n", "8"))
         self.assertIn("| 2 masters beside the ranks | 2 | | 4 n | | 2 α + 8 nβ + 4 nγ | 4.296 | |", inspect("--masters", "2"))
         self.assertIn("| `double_tree` | 30 | | 2 n | | 30 α + 15 nβ + ", inspect("-n", "24576", "--bytes", "8"))

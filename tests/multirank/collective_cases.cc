@@ -5,6 +5,8 @@
 #include "tests/multirank/conformance.h"
 #include "tests/multirank/numbers.h"
 #include "trireme/comm/collective/algorithms.h"
+#include "trireme/comm/collective/check.h"
+#include "trireme/comm/collective/cost.h"
 #include "trireme/comm/group.h"
 
 namespace trireme::comm {
@@ -101,9 +103,8 @@ uint64_t promised_bytes(const Call& call, int64_t unit, const Steps& steps, int 
   for (const Step& step : steps.of(rank)) {
     if (step.kind != Step::Kind::send) continue;
     for (int chunk = step.chunk; chunk < step.chunk + step.count; ++chunk) {
-      const int like = chunk < steps.chunks() ? chunk : steps.scratch_like(chunk);
-      bytes += static_cast<uint64_t>(part_of(call.count / unit, steps.chunks(), like).size * unit) *
-               size_of(call.dtype);
+      const Part part = part_of(call.count / unit, steps.chunks(), steps.sized_as(chunk));
+      bytes += static_cast<uint64_t>(part.size * unit) * size_of(call.dtype);
     }
   }
   return bytes;
@@ -283,6 +284,50 @@ void all_to_all(Transport& transport) {
   }
 }
 
+// The same numbers by each algorithm, each with the bytes that its Steps promise.
+void even_all_to_all(Transport& transport, Algorithm algorithm) {
+  const int ranks = transport.ranks(), rank = transport.rank();
+  GroupOptions options;
+  options.hosts = some_hosts(ranks);
+  Group group(transport, 12, all_ranks(ranks), options);
+  const auto given = [](int from, int to, int64_t i) {
+    return static_cast<int32_t>(from * 1000 + to + i * 7);
+  };
+  for (const int64_t count : {0, 1, 13, 700, 20001}) {
+    std::vector<int32_t> input(ranks * count), output(ranks * count, -1);
+    for (int to = 0; to < ranks; ++to) {
+      for (int64_t i = 0; i < count; ++i) input[to * count + i] = given(rank, to, i);
+    }
+    const std::vector<int32_t> before_call = input;
+    const Counters before = transport.counters();
+    Handle handle =
+        group.all_to_all(input.data(), output.data(), count, DType::i32, {algorithm, kSegmentBytes});
+    handle.wait();
+    for (int from = 0; from < ranks; ++from) {
+      for (int64_t i = 0; i < count; ++i)
+        expect(output[from * count + i] == given(from, rank, i),
+               "element {} of {} from {} by {} is {}, expected {}", i, count, from, name(algorithm),
+               output[from * count + i], given(from, rank, i));
+    }
+    expect(input == before_call, "all_to_all by {} of {} has changed what it was given", name(algorithm),
+           count);
+    const Algorithm ran = handle.report().call.algorithm;
+    expect(algorithm == Algorithm::automatic || count == 0 || ran == algorithm, "{} ran, not {}", name(ran),
+           name(algorithm));
+    const Steps steps = make_steps(Collective::all_to_all, ran, ranks, 0, options.hosts);
+    const std::vector<size_t> chunks(steps.chunks(), count * sizeof(int32_t));
+    const uint64_t promised = bytes_sent(steps, chunks)[rank];
+    const uint64_t sent = transport.counters().bytes_sent - before.bytes_sent;
+    expect(sent == promised, "{} elements by {}: {} bytes sent, {} promised by the steps", count, name(ran),
+           sent, promised);
+    if (longest_message_bytes(steps, chunks) > kSegmentBytes) continue;  // several segments
+    const uint64_t messages = transport.counters().messages_sent - before.messages_sent;
+    const auto promised_messages = std::ranges::count(steps.of(rank), Step::Kind::send, &Step::kind);
+    expect(messages == static_cast<uint64_t>(promised_messages),
+           "{} elements by {}: {} messages, {} promised", count, name(ran), messages, promised_messages);
+  }
+}
+
 // Nobody leaves before everybody has come.
 void barrier(Transport& transport) {
   const int ranks = transport.ranks();
@@ -318,6 +363,12 @@ void add_collective_cases(std::vector<Case>& cases, std::span<const int> rank_co
       }
     }
     cases.push_back({fmt::format("collectives/all_to_all/{}", ranks), ranks, all_to_all});
+    std::vector<Algorithm> of_equal_parts = algorithms_of(Collective::all_to_all);
+    of_equal_parts.push_back(Algorithm::automatic);
+    for (const Algorithm algorithm : of_equal_parts) {
+      cases.push_back({fmt::format("collectives/all_to_all_even_{}/{}", name(algorithm), ranks), ranks,
+                       [=](Transport& transport) { even_all_to_all(transport, algorithm); }});
+    }
     cases.push_back({fmt::format("collectives/in_units/{}", ranks), ranks, in_units});
     cases.push_back({fmt::format("collectives/barrier/{}", ranks), ranks, barrier});
     if (ranks >= 2 && ranks <= 4) {

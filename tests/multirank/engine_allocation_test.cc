@@ -33,6 +33,8 @@ void all_calls(Group& group, std::vector<float>& data, std::span<const int64_t> 
   send.wait();
   receive.wait();
   group.all_to_all(data.data(), counts, data.data() + count / 2, counts, DType::f32).wait();
+  for (const Algorithm algorithm : {Algorithm::naive, Algorithm::hierarchical})
+    group.all_to_all(data.data(), data.data() + count / 2, counts[0], DType::f32, {algorithm}).wait();
 }
 
 TEST(Engine, RepeatedCallsAllocateNothing) {
@@ -40,7 +42,7 @@ TEST(Engine, RepeatedCallsAllocateNothing) {
   int64_t least = std::numeric_limits<int64_t>::max();  // allocations in a window
   const auto body = [&](int rank) {
     InprocTransport transport(hub, rank);
-    Group group(transport, 0, all_ranks(kRanks));
+    Group group(transport, 0, all_ranks(kRanks), {.hosts = {0, 0, 1, 1}});
     std::vector<float> data(100000, 1);
     const std::vector<int64_t> counts(kRanks, 10000);
     // How many messages are on their way at once depends on timing, and the pool grows when there are more

@@ -36,9 +36,7 @@ CollectiveCase::CollectiveCase(comm::Context& context, comm::Group& group, Colle
       segment_bytes_(segment_bytes),
       memory_(allocate(context, memory, std::max<size_t>(bytes, 64))) {
   if (collective != Collective::all_to_all) return;
-  // All give and get the same parts, so that every rank's counts are the same.
-  counts_.assign(static_cast<size_t>(group.size()), count_ / group.size());
-  count_ = counts_[0] * group.size();
+  count_ -= count_ % group.size();  // all give and get equal parts
   output_ = allocate(context, memory, std::max<size_t>(bytes, 64));
 }
 
@@ -89,7 +87,7 @@ comm::Handle CollectiveCase::start(comm::Algorithm algorithm) {
     case Collective::scatter:
       return group_.scatter(data, count_, dtype_, 0, options);
     case Collective::all_to_all:
-      return group_.all_to_all(data, counts_, output_->bytes().data(), counts_, dtype_);
+      return group_.all_to_all(data, output_->bytes().data(), count_ / group_.size(), dtype_, options);
     case Collective::barrier:
     case Collective::message:
       break;

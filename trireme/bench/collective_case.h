@@ -43,7 +43,6 @@ class CollectiveCase {
   size_t segment_bytes_;
   std::unique_ptr<comm::Memory> memory_;
   std::unique_ptr<comm::Memory> output_;  // of all_to_all, which is not in place
-  std::vector<int64_t> counts_;           // likewise
 };
 
 }  // namespace trireme::bench

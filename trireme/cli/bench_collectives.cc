@@ -129,7 +129,7 @@ comm::LinkTable links_of(comm::Context& context, const CollectivesOptions& optio
 std::vector<Algorithm> sensible_algorithms(Collective collective, comm::Context& context,
                                            const comm::LinkTable& links) {
   std::vector<Algorithm> algorithms{Algorithm::automatic};
-  if (collective == Collective::all_to_all || collective == Collective::barrier) return algorithms;
+  if (collective == Collective::barrier) return algorithms;
   if (comm::timed_curve(links, collective, Algorithm::native) != nullptr)
     algorithms.push_back(Algorithm::native);
   const std::vector<Algorithm> others = comm::algorithms_for(collective, context.hosts());

@@ -41,21 +41,19 @@ Effort effort_for(const CalibrationOptions& options, int ranks) {
   if (options.thoroughness == Thoroughness::probe) {
     effort = {{8, 64 * kKi, 4 * kKi, kMi}, {Collective::all_reduce}, 30e-3, 0.1e-3, 5e-3};
   } else {
-    effort = {
-        {8, 64 * kKi, 256, kKi, 4 * kKi, 16 * kKi},
-        {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather, Collective::broadcast},
-        12,
-        2e-3,
-        0.1};
+    effort = {{8, 64 * kKi, 256, kKi, 4 * kKi, 16 * kKi},
+              {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
+               Collective::broadcast, Collective::all_to_all},
+              12,
+              2e-3,
+              0.1};
     // Of many ranks the memory of longer ones would be too much.
     for (size_t bytes = 256 * kKi; bytes <= (ranks <= 4 ? 64 : 16) * kMi; bytes *= 4)
       effort.sizes.push_back(bytes);
   }
   if (options.seconds > 0) effort.seconds = options.seconds;
   if (options.collective) effort.collectives = {*options.collective};
-  // The barrier is timed in any case, and an all_to_all is more than a Call can say.
-  std::erase(effort.collectives, Collective::barrier);
-  std::erase(effort.collectives, Collective::all_to_all);
+  std::erase(effort.collectives, Collective::barrier);  // timed in any case
   return effort;
 }
 
@@ -116,6 +114,7 @@ class Calibration {
   Engine engine_;
   Algorithm barrier_ = Algorithm::automatic;
   std::unique_ptr<Memory> buffer_;
+  std::unique_ptr<Memory> output_;  // of an all_to_all, which is not in place; null where none is timed
   Clock::time_point begin_ = Clock::now();
   double now_ = 0;  // seconds since then, as all ranks have agreed
 };
@@ -131,12 +130,19 @@ Calibration::Calibration(Context& context, const CalibrationOptions& options)
                .recorder = &context.recorder(),
                .name = "links"}) {
   const size_t most = effort_.sizes.back();
-  buffer_ = memory_kind_ == MemoryKind::transport ? context.transport().allocate(most) : heap_memory(most);
-  std::memset(buffer_->bytes().data(), 0, buffer_->bytes().size());
+  const auto zeros = [&] {
+    auto memory =
+        memory_kind_ == MemoryKind::transport ? context.transport().allocate(most) : heap_memory(most);
+    std::memset(memory->bytes().data(), 0, memory->bytes().size());
+    return memory;
+  };
+  buffer_ = zeros();
+  if (std::ranges::count(effort_.collectives, Collective::all_to_all) > 0) output_ = zeros();
 }
 
 void Calibration::run_call(const Call& call, void* data) {
-  Operation& operation = engine_.collective(call, data, {});
+  void* const output = call.collective == Collective::all_to_all ? output_->bytes().data() : nullptr;
+  Operation& operation = engine_.collective(call, data, {}, output);
   engine_.wait(operation);
   engine_.release(operation);
 }
@@ -151,11 +157,13 @@ double Calibration::once(const Call& call) {
 SizeGroup Calibration::group_of(Collective collective, size_t bytes,
                                 const std::vector<Algorithm>& algorithms) {
   SizeGroup group{bytes};
+  auto count = static_cast<int64_t>(bytes / sizeof(float));
+  if (collective == Collective::all_to_all) {
+    count -= count % context_.ranks();  // of equal parts
+    if (count == 0) return group;
+  }
   for (const Algorithm algorithm : algorithms) {
-    const Call call{.collective = collective,
-                    .algorithm = algorithm,
-                    .dtype = DType::f32,
-                    .count = static_cast<int64_t>(bytes / sizeof(float))};
+    const Call call{.collective = collective, .algorithm = algorithm, .dtype = DType::f32, .count = count};
     if (algorithm != Algorithm::native || engine_.offers_native(call)) group.algorithms.push_back({call});
   }
   return group;

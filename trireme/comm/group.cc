@@ -173,6 +173,22 @@ Handle Group::all_to_all(const void* input, std::span<const int64_t> send_counts
   return {this, &engine.all_to_all(dtype, input, send_counts, output, receive_counts)};
 }
 
+Handle Group::all_to_all(const void* input, void* output, int64_t count, DType dtype,
+                         CollectiveOptions options) {
+  Engine& engine = state_->engine;
+  check_count(Collective::all_to_all, count);
+  check_count(Collective::all_to_all, count * engine.size());
+  check_data(Collective::all_to_all, input, count);
+  check_data(Collective::all_to_all, output, count);
+  if (options.unit != 1)
+    throw_error("all_to_all in units of {}; expected 1, as no part is cut", options.unit);
+  const Call call{.collective = Collective::all_to_all,
+                  .algorithm = count > 0 ? options.algorithm : Algorithm::naive,  // nothing to pass on
+                  .dtype = dtype,
+                  .count = count * engine.size()};
+  return {this, &engine.collective(call, const_cast<void*>(input), options, output)};
+}
+
 Handle Group::send(const void* data, int64_t count, DType dtype, int to, int tag) {
   return {this, state_->message(Step::Kind::send, dtype, count, const_cast<void*>(data), to, tag)};
 }

@@ -82,6 +82,10 @@ class Group {
   // p. Every rank knows its own counts; that they agree is checked by message sizes.
   Handle all_to_all(const void* input, std::span<const int64_t> send_counts, void* output,
                     std::span<const int64_t> receive_counts, DType dtype);
+  // The same of equal parts, of which all ranks give `count` elements to all. That they agree is part of the
+  // call, so that ranks can pass on what others give: two levels.
+  Handle all_to_all(const void* input, void* output, int64_t count, DType dtype,
+                    CollectiveOptions options = {});
   Handle barrier();
   // One message between two ranks of the group, in order per ordered pair. The tag, 0 to kMostTag, says what
   // it is: where the two ends differ, the error on all ranks names both.

@@ -86,6 +86,19 @@ std::vector<double> call_bytes(const Segment& segment, int number) {
   return calls;
 }
 
+bool has_equal_parts(const Segment& segment, int number) {
+  const Node& node = segment.graph.nodes[static_cast<size_t>(number)];
+  if (node.op->collective->kind != CollectiveKind::kAllToAll) return true;
+  const auto divides = [&](ValueId value, const std::string& prefix) {
+    const int64_t extent =
+        segment.graph.type(value).shape[static_cast<int>(node.attrs.integer(prefix + "dim"))];
+    const int64_t units =
+        extent / node.attrs.integer(prefix + "blocks", 1) / node.attrs.integer(prefix + "unit", 1);
+    return units % node.attrs.integer("ways") == 0;
+  };
+  return divides(node.inputs[0], "to_") && divides(node.outputs[0], "");
+}
+
 double bytes_sent(const Segment& segment, int number) {
   const Node& node = segment.graph.nodes[static_cast<size_t>(number)];
   if (!node.op->collective || !node.op->collective->sends()) return 0;

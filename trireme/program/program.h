@@ -101,6 +101,8 @@ struct Program {
 // The bytes of each call that a node of the segment, a collective that sends, makes of the transport: several
 // tensors that are neighbours in memory are one call, with what lies between them.
 std::vector<double> call_bytes(const Segment& segment, int node);
+// Whether all ranks give each other as much in a node that is an all_to_all; of others, true.
+bool has_equal_parts(const Segment& segment, int node);
 // What this rank sends in all collectives of the segment, in one of them, and in the collectives and messages
 // of a list, in bytes, as the program promises.
 double bytes_sent(const Segment& segment);

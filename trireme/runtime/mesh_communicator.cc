@@ -82,7 +82,8 @@ void MeshCommunicator::add(const std::string& name, std::vector<int> members, co
   added.name = name;
   added.options = {.all_reduce = options_for(algorithm, comm::Collective::all_reduce),
                    .reduce_scatter = options_for(algorithm, comm::Collective::reduce_scatter),
-                   .all_gather = options_for(algorithm, comm::Collective::all_gather)};
+                   .all_gather = options_for(algorithm, comm::Collective::all_gather),
+                   .all_to_all = options_for(algorithm, comm::Collective::all_to_all)};
   // Not make_unique: a group does not move, it is made in its place.
   if (members.size() > 1) added.group.reset(new comm::Group(context_.group(name, members)));
   added.members = std::move(members);
@@ -252,7 +253,17 @@ void MeshCommunicator::progress() {
 }
 
 void MeshCommunicator::all_to_all(const AllToAll& call) {
-  comm::Group& group = *several(call.axis).group;
+  const Ranks& over = several(call.axis);
+  comm::Group& group = *over.group;
+  const int64_t ranks = group.size();
+  // All ranks have as many units of each, so that they all know.
+  if (call.given.units % ranks == 0 && call.gotten.units % ranks == 0) {
+    track(call.to, [&] {
+      return group.all_to_all(call.from, call.to, call.given.count() / ranks, call.dtype,
+                              over.options.all_to_all);
+    });
+    return wait(call.to);
+  }
   given_.clear();
   gotten_.clear();
   for (int rank = 0; rank < group.size(); ++rank) {

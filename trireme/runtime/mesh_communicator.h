@@ -59,7 +59,7 @@ class MeshCommunicator final : public Communicator {
 
   // Of one axis: its algorithm, where the collective has it.
   struct Options {
-    comm::CollectiveOptions all_reduce, reduce_scatter, all_gather;
+    comm::CollectiveOptions all_reduce, reduce_scatter, all_gather, all_to_all;
   };
   // The ranks along an axis, or some that were given a name.
   struct Ranks {

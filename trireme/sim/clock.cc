@@ -71,7 +71,8 @@ struct Happening {
 
 struct MeetingCost {
   double seconds = 0;
-  double busy_seconds = 0;  // until the next one of the group can begin
+  double busy_seconds = 0;     // until the next one of the group can begin
+  double passed_on_bytes = 0;  // that a rank sends beside what its program promises
   PerReach bytes = {};
 };
 
@@ -203,10 +204,13 @@ class Clock {
       for (const double bytes : meeting.calls) whole += bytes;
       for (const double bytes : meeting.calls) {
         const double sent = whole > 0 ? meeting.bytes_sent * bytes / whole : 0;
-        const double seconds = times_.seconds(classes[meeting.axis], meeting.kind, bytes);
+        const double seconds = times_.seconds(classes[meeting.axis], meeting.kind, bytes, meeting.parts);
         cost.seconds = std::max(cost.seconds, cost.busy_seconds + seconds);
         cost.busy_seconds += times_.busy_seconds(classes[meeting.axis], meeting.kind, bytes, sent);
-        const PerReach reaches = times_.reaches(classes[meeting.axis], meeting.kind, bytes, sent);
+        cost.passed_on_bytes +=
+            times_.passed_on_bytes(classes[meeting.axis], meeting.kind, bytes, meeting.parts);
+        const PerReach reaches =
+            times_.reaches(classes[meeting.axis], meeting.kind, bytes, sent, meeting.parts);
         for (size_t i = 0; i < reaches.size(); ++i) cost.bytes[i] += reaches[i];
       }
     }
@@ -457,8 +461,8 @@ class Clock {
     while (among.gatherings.size() <= number) among.gatherings.push_back({.missing = among.runners});
     Gathering& gathering = among.gatherings[number];
     gathering.ready_seconds = std::max(gathering.ready_seconds, state.device);
-    state.time.bytes_sent += meeting.bytes_sent;
     const MeetingCost& cost = (*state.costs)[of_track];
+    state.time.bytes_sent += meeting.bytes_sent + cost.passed_on_bytes;
     for (size_t i = 0; i < cost.bytes.size(); ++i) state.time.bytes[i] += cost.bytes[i];
     if (--gathering.missing == 0) settle(among, cost);
     return number;

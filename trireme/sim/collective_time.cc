@@ -41,6 +41,15 @@ std::vector<size_t> chunk_bytes(const comm::Steps& steps, Collective collective,
                              static_cast<size_t>(std::llround(bytes / cuts)));
 }
 
+// Ordered pairs of ranks with the same number.
+double pairs_of(const std::vector<int>& numbers) {
+  std::map<int, double> with_number;
+  for (const int number : numbers) ++with_number[number];
+  double pairs = 0;
+  for (const auto& [number, ranks] : with_number) pairs += ranks * (ranks - 1);
+  return pairs;
+}
+
 }  // namespace
 
 Collective collective_of(CollectiveKind kind) {
@@ -128,14 +137,21 @@ CollectiveTimes::Group CollectiveTimes::make_group(const std::vector<int>& membe
     const Reach reach = ranks == 1 ? Reach::kInside : path(group, i, (i + 1) % ranks).reach;
     group.edges[static_cast<size_t>(reach)] += 1.0 / ranks;
   }
+  const double inside = pairs_of(group.hosts), of_leaf = pairs_of(group.leaves),
+               all = static_cast<double>(ranks) * (ranks - 1);
+  if (ranks > 1) group.pairs = {inside / all, (of_leaf - inside) / all, (all - of_leaf) / all};
   const auto named = algorithms_.find(map_.mesh().axes()[axis].name);
   if (named != algorithms_.end() && named->second != Algorithm::native) group.algorithm = named->second;
   return group;
 }
 
 // Those whose closed form is exact on these links. Two levels take rings inside and across.
-std::vector<Algorithm> CollectiveTimes::candidates(const Group& group, Collective collective) const {
-  if (collective == Collective::all_to_all) return {Algorithm::naive};
+std::vector<Algorithm> CollectiveTimes::candidates(const Group& group, Collective collective,
+                                                   Parts parts) const {
+  if (collective == Collective::all_to_all) {
+    if (parts == Parts::kUnequal || !group.has_levels()) return {Algorithm::naive};
+    return {Algorithm::naive, Algorithm::hierarchical};
+  }
   std::vector<Algorithm> result = {Algorithm::ring};
   const bool all_reduce = collective == Collective::all_reduce;
   if (group.widest.reach == Reach::kInside || group.per_host == 1) {
@@ -152,7 +168,9 @@ double CollectiveTimes::closed_seconds(const Group& group, Collective collective
                                        double bytes) const {
   if (algorithm != Algorithm::hierarchical)
     return formula_time(collective, algorithm, group.ranks(), bytes, group.widest);
-  if (!std::ranges::all_of(group.host_classes, &HostClass::levels_at_once))
+  // What is passed on inside has to have come from across.
+  const bool in_turn = collective == Collective::all_to_all;
+  if (in_turn || !std::ranges::all_of(group.host_classes, &HostClass::levels_at_once))
     return two_level_seconds(group, collective, bytes, group.inside, group.widest);
   // Messages pass one level after the other; bytes are on the links of both at the same time.
   const auto with_rate = [](Path path, double beta) {
@@ -176,6 +194,9 @@ double CollectiveTimes::two_level_seconds(const Group& group, Collective collect
   const auto level = [&](Collective of, int ranks, double of_bytes, const Path& path) {
     return formula_time(of, Algorithm::ring, ranks, of_bytes, path);
   };
+  if (collective == Collective::all_to_all)
+    return formula_time(collective, Algorithm::naive, hosts, bytes, between) +
+           formula_time(collective, Algorithm::naive, inside, bytes, within);
   if (collective != Collective::all_reduce) {
     // Inside, what is for each host is a message of its own.
     const double more_messages = (hosts - 1.0) * (inside - 1);
@@ -213,11 +234,9 @@ double CollectiveTimes::steps_seconds(const Group& group, Collective collective,
 }
 
 // Bytes are on the wire of the sender, and come in on that of the receiver α later (transport/emulated).
-double CollectiveTimes::run_seconds(const Group& group, Collective collective, double bytes) const {
-  const comm::Call call{
-      .collective = collective, .dtype = DType::u8, .count = static_cast<int64_t>(std::llround(bytes))};
-  comm::Choice choice = comm::fixed_choice(call, /*native_offered=*/false, group.hosts);
-  choice.algorithm = named(group, collective).value_or(choice.algorithm);
+double CollectiveTimes::run_seconds(const Group& group, Collective collective, double bytes,
+                                    Parts parts) const {
+  const comm::Choice choice = as_run(group, collective, bytes, parts);
   const comm::Steps steps = comm::make_steps(collective, choice.algorithm, group.ranks(), 0, group.hosts);
   const auto transfer = [&](int from, int to, size_t message) -> comm::Transfer {
     const Path hop = path(group, from, to);
@@ -231,34 +250,60 @@ double CollectiveTimes::run_seconds(const Group& group, Collective collective, d
                                {.transfer = transfer, .reduce_seconds = add});
 }
 
+// What runs where nothing was measured.
+comm::Choice CollectiveTimes::as_run(const Group& group, Collective collective, double bytes,
+                                     Parts parts) const {
+  const bool equal = parts == Parts::kEqual;
+  const comm::Call call{.collective = collective,
+                        .dtype = DType::u8,
+                        .count = equal ? static_cast<int64_t>(std::llround(bytes)) : 0};
+  comm::Choice choice = comm::fixed_choice(call, /*native_offered=*/false, group.hosts);
+  choice.algorithm = named(group, collective, parts).value_or(choice.algorithm);
+  return choice;
+}
+
 // The plan's, where it names one that the collective has.
-std::optional<Algorithm> CollectiveTimes::named(const Group& group, Collective collective) {
+std::optional<Algorithm> CollectiveTimes::named(const Group& group, Collective collective, Parts parts) {
+  if (parts == Parts::kUnequal) return Algorithm::naive;
   const std::vector<Algorithm> known = comm::algorithms_of(collective);
   const bool has =
       group.algorithm != Algorithm::automatic && std::ranges::find(known, group.algorithm) != known.end();
   return has ? std::optional(group.algorithm) : std::nullopt;
 }
 
-Algorithm CollectiveTimes::fastest(const Group& group, Collective collective, double bytes) const {
-  if (const std::optional<Algorithm> one = named(group, collective)) return *one;
+Algorithm CollectiveTimes::chosen(const Group& group, CollectiveKind kind, double bytes, Parts parts) const {
+  const Collective collective = collective_of(kind);
+  return model_ == CollectiveModel::kAsRun ? as_run(group, collective, bytes, parts).algorithm
+                                           : fastest(group, collective, bytes, parts);
+}
+
+bool CollectiveTimes::has_two_levels(const Group& group, CollectiveKind kind, double bytes,
+                                     Parts parts) const {
+  return group.has_levels() && kind != CollectiveKind::kShift &&
+         chosen(group, kind, bytes, parts) == Algorithm::hierarchical;
+}
+
+Algorithm CollectiveTimes::fastest(const Group& group, Collective collective, double bytes,
+                                   Parts parts) const {
+  if (const std::optional<Algorithm> one = named(group, collective, parts)) return *one;
   Algorithm best = Algorithm::ring;
   double least = std::numeric_limits<double>::infinity();
-  for (const Algorithm algorithm : candidates(group, collective)) {
+  for (const Algorithm algorithm : candidates(group, collective, parts)) {
     const double seconds = closed_seconds(group, collective, algorithm, bytes);
     if (seconds < least) std::tie(best, least) = std::pair(algorithm, seconds);
   }
   return best;
 }
 
-double CollectiveTimes::seconds(int group_class, CollectiveKind kind, double bytes) {
+double CollectiveTimes::seconds(int group_class, CollectiveKind kind, double bytes, Parts parts) {
   const Group& group = groups_[group_class];
   if (group.ranks() < 2) return 0;
-  const auto [entry, fresh] = known_.try_emplace({group_class, kind, bytes}, 0);
+  const auto [entry, fresh] = known_.try_emplace({group_class, kind, bytes, parts}, 0);
   if (!fresh) return entry->second;
   if (model_ == CollectiveModel::kAsRun) {
     entry->second = kind == CollectiveKind::kShift
                         ? group.widest.alpha_seconds + bytes * group.widest.beta_seconds_per_byte
-                        : run_seconds(group, collective_of(kind), bytes);
+                        : run_seconds(group, collective_of(kind), bytes, parts);
     return entry->second;
   }
   if (kind == CollectiveKind::kShift) {
@@ -267,7 +312,7 @@ double CollectiveTimes::seconds(int group_class, CollectiveKind kind, double byt
     return entry->second;
   }
   const Collective collective = collective_of(kind);
-  const Algorithm algorithm = fastest(group, collective, bytes);
+  const Algorithm algorithm = fastest(group, collective, bytes, parts);
   entry->second = model_ == CollectiveModel::kSteps ? steps_seconds(group, collective, algorithm, bytes)
                                                     : closed_seconds(group, collective, algorithm, bytes);
   if (model_ == CollectiveModel::kClosedForms && collective == Collective::all_reduce &&
@@ -281,19 +326,28 @@ double CollectiveTimes::busy_seconds(int group_class, CollectiveKind kind, doubl
   return sent * groups_[group_class].widest.beta_seconds_per_byte;
 }
 
-PerReach CollectiveTimes::reaches(int group_class, CollectiveKind kind, double bytes, double sent) {
+double CollectiveTimes::passed_on_bytes(int group_class, CollectiveKind kind, double bytes, Parts parts) {
+  const Group& group = groups_[group_class];
+  const bool passes = kind == CollectiveKind::kAllToAll && has_two_levels(group, kind, bytes, parts);
+  // All that comes from other hosts, but for what is a rank's own.
+  return passes ? (group.host_count() - 1.0) * (group.per_host - 1) / group.ranks() * bytes : 0;
+}
+
+PerReach CollectiveTimes::reaches(int group_class, CollectiveKind kind, double bytes, double sent,
+                                  Parts parts) {
   const Group& group = groups_[group_class];
   PerReach result = {};
   if (group.ranks() < 2) return result;
-  const Collective collective = collective_of(kind);
-  if (fastest(group, collective, bytes) == Algorithm::hierarchical && kind != CollectiveKind::kShift) {
-    const double rings = collective == Collective::all_reduce ? 2 : 1;
+  if (has_two_levels(group, kind, bytes, parts)) {
+    const double rings = kind == CollectiveKind::kAllReduce ? 2 : 1;
     const double inside = rings * (group.per_host - 1) / group.per_host * bytes;
+    const double all = sent + passed_on_bytes(group_class, kind, bytes, parts);
     result[static_cast<size_t>(Reach::kInside)] = inside;
-    result[static_cast<size_t>(group.widest.reach)] += sent - inside;
+    result[static_cast<size_t>(group.widest.reach)] += all - inside;
     return result;
   }
-  for (size_t reach = 0; reach < result.size(); ++reach) result[reach] = sent * group.edges[reach];
+  const PerReach& shares = kind == CollectiveKind::kAllToAll ? group.pairs : group.edges;
+  for (size_t reach = 0; reach < result.size(); ++reach) result[reach] = sent * shares[reach];
   return result;
 }
 

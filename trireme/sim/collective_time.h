@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "trireme/comm/collective/call.h"
+#include "trireme/comm/collective/choice.h"
 #include "trireme/comm/collective/steps.h"
 #include "trireme/ir/collective.h"
 #include "trireme/mesh/device_map.h"
@@ -23,6 +24,9 @@ enum class CollectiveModel {
   // way together: as comm/ runs them where nothing was measured.
   kAsRun,
 };
+
+// Of an all_to_all: whether all ranks give all others as much.
+enum class Parts { kEqual, kUnequal };
 
 // By axis; automatic, and an axis that is not named, is the fastest by the closed forms.
 using Algorithms = std::map<std::string, comm::Algorithm, std::less<>>;
@@ -39,12 +43,16 @@ class CollectiveTimes {
   int group_class(int rank, int axis);
 
   // Of a vector of so many bytes: what all_reduce and reduce_scatter are given, what all_gather makes, what
-  // one rank gives to all_to_all.
-  double seconds(int group_class, CollectiveKind kind, double bytes);
+  // one rank gives to all_to_all. Unequal parts of an all_to_all can not be passed on in two levels.
+  double seconds(int group_class, CollectiveKind kind, double bytes, Parts parts = Parts::kEqual);
   // How long one of which a rank sends so many bytes keeps those behind it from beginning.
   double busy_seconds(int group_class, CollectiveKind kind, double bytes, double sent);
-  // How `sent` bytes of a rank, on average over the group, go over links.
-  PerReach reaches(int group_class, CollectiveKind kind, double bytes, double sent);
+  // Bytes that a rank sends beside its own part in the collective: what it passes on for others, in an
+  // all_to_all of two levels.
+  double passed_on_bytes(int group_class, CollectiveKind kind, double bytes, Parts parts = Parts::kEqual);
+  // How `sent` bytes of a rank, on average over the group, go over links, and those that it passes on.
+  PerReach reaches(int group_class, CollectiveKind kind, double bytes, double sent,
+                   Parts parts = Parts::kEqual);
   double slowdown(int group_class) const { return groups_[group_class].slowdown; }
 
  private:
@@ -57,6 +65,7 @@ class CollectiveTimes {
     int per_host = 1;     // members on each host; 0 where hosts have different numbers of them
     double slowdown = 0;
     PerReach edges = {};  // of a ring, by reach, as shares of one
+    PerReach pairs = {};  // of all ranks with all others, likewise
 
     int ranks() const { return static_cast<int>(hosts.size()); }
     int host_count() const { return hosts.back() + 1; }
@@ -81,17 +90,20 @@ class CollectiveTimes {
   static double switch_seconds(const Group& group, double bytes);
   double steps_seconds(const Group& group, comm::Collective collective, comm::Algorithm algorithm,
                        double bytes) const;
-  double run_seconds(const Group& group, comm::Collective collective, double bytes) const;
-  std::vector<comm::Algorithm> candidates(const Group& group, comm::Collective collective) const;
-  static std::optional<comm::Algorithm> named(const Group& group, comm::Collective collective);
-  comm::Algorithm fastest(const Group& group, comm::Collective collective, double bytes) const;
+  double run_seconds(const Group& group, comm::Collective collective, double bytes, Parts parts) const;
+  std::vector<comm::Algorithm> candidates(const Group& group, comm::Collective collective, Parts parts) const;
+  static std::optional<comm::Algorithm> named(const Group& group, comm::Collective collective, Parts parts);
+  comm::Algorithm fastest(const Group& group, comm::Collective collective, double bytes, Parts parts) const;
+  comm::Choice as_run(const Group& group, comm::Collective collective, double bytes, Parts parts) const;
+  comm::Algorithm chosen(const Group& group, CollectiveKind kind, double bytes, Parts parts) const;
+  bool has_two_levels(const Group& group, CollectiveKind kind, double bytes, Parts parts) const;
 
   const DeviceMap& map_;
   CollectiveModel model_;
   Algorithms algorithms_;
   std::vector<Group> groups_;
   std::map<std::pair<int, int>, int> class_of_;  // (first member, axis) -> group class
-  std::map<std::tuple<int, CollectiveKind, double>, double> known_;
+  std::map<std::tuple<int, CollectiveKind, double, Parts>, double> known_;
 };
 
 // A collective of a program in the words of comm/.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "trireme/comm/collective/algorithms.h"
 #include "trireme/mesh/cluster_file.h"
 
 namespace trireme::sim {
@@ -55,6 +56,64 @@ TEST(CollectiveTimes, LevelsOneAfterTheOtherAndAtOnce) {
     EXPECT_NEAR(times.seconds(group, CollectiveKind::kAllGather, 80), at_once ? 85 : 125, 1e-9);
     EXPECT_NEAR(times.seconds(group, CollectiveKind::kReduceScatter, 80), at_once ? 85 : 125, 1e-9);
     EXPECT_NEAR(times.seconds(group, CollectiveKind::kAllReduce, 80), at_once ? 168 : 248, 1e-9);
+  }
+}
+
+// An all_to_all of 80 bytes, of which 40 are for the other host: 3 + 160 s across, and of all 80 half to the
+// neighbour, 1 + 40 s, which wait for what comes from there. Without passing on: 3 · 3 + 60 · 4 s. 20 bytes
+// more are sent than each gives to others.
+TEST(CollectiveTimes, AnAllToAllOfTwoLevels) {
+  const Mesh mesh = parse_mesh("data:4");
+  for (const bool at_once : {false, true}) {
+    const Cluster cluster = two_by_two(at_once);
+    const DeviceMap device_map(mesh, cluster);
+    for (const CollectiveModel model : {CollectiveModel::kClosedForms, CollectiveModel::kAsRun}) {
+      CollectiveTimes times(device_map, model, {});
+      const int group = times.group_class(0, 0);
+      const CollectiveKind kind = CollectiveKind::kAllToAll;
+      if (model == CollectiveModel::kClosedForms) {
+        EXPECT_NEAR(times.seconds(group, kind, 80), 204, 1e-9);
+        EXPECT_NEAR(times.seconds(group, kind, 80, Parts::kUnequal), 249, 1e-9);
+      }
+      EXPECT_LT(times.seconds(group, kind, 80), times.seconds(group, kind, 80, Parts::kUnequal));
+      EXPECT_EQ(times.reaches(group, kind, 80, 60), (PerReach{40, 40, 0}));
+      EXPECT_EQ(times.passed_on_bytes(group, kind, 80), 20);
+      EXPECT_EQ(times.reaches(group, kind, 80, 60, Parts::kUnequal), (PerReach{20, 40, 0}));
+      EXPECT_EQ(times.passed_on_bytes(group, kind, 80, Parts::kUnequal), 0);
+      EXPECT_EQ(times.passed_on_bytes(group, CollectiveKind::kAllReduce, 80), 0);
+    }
+  }
+}
+
+// What a transport counts, which is what the Steps say (tests/multirank).
+TEST(CollectiveTimes, BytesOfAnAllToAllAreThoseOfItsSteps) {
+  for (const auto& [host_count, on_each] : {std::pair(2, 4), {4, 2}, {3, 3}, {1, 8}, {8, 1}}) {
+    Cluster cluster = two_by_two(false);
+    cluster.hosts[0].devices = on_each;
+    cluster.hosts[0].count = host_count;
+    const int ranks = host_count * on_each;
+    const Mesh mesh = parse_mesh(fmt::format("data:{}", ranks));
+    const DeviceMap device_map(mesh, cluster);
+    std::vector<int> hosts;
+    for (int rank = 0; rank < ranks; ++rank) hosts.push_back(rank / on_each);
+    for (const comm::Algorithm algorithm : {comm::Algorithm::naive, comm::Algorithm::hierarchical}) {
+      SCOPED_TRACE(fmt::format("{} hosts of {}, {}", host_count, on_each, name(algorithm)));
+      const size_t chunk = 12, bytes = chunk * ranks;
+      const comm::Steps steps = comm::make_steps(comm::Collective::all_to_all, algorithm, ranks, 0, hosts);
+      PerReach by_steps = {};
+      for (const comm::Step& step : steps.of(0)) {
+        if (step.kind == comm::Step::Kind::send)
+          by_steps[static_cast<size_t>(hosts[step.peer] != hosts[0])] +=
+              static_cast<double>(chunk) * step.count;
+      }
+      CollectiveTimes times(device_map, CollectiveModel::kClosedForms, {{"data", algorithm}});
+      const int group = times.group_class(0, 0);
+      const double given = static_cast<double>(bytes - chunk);
+      const PerReach reaches = times.reaches(group, CollectiveKind::kAllToAll, bytes, given);
+      for (size_t i = 0; i < reaches.size(); ++i) EXPECT_NEAR(reaches[i], by_steps[i], 1e-9) << i;
+      EXPECT_NEAR(given + times.passed_on_bytes(group, CollectiveKind::kAllToAll, bytes),
+                  by_steps[0] + by_steps[1], 1e-9);
+    }
   }
 }
 

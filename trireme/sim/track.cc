@@ -157,7 +157,8 @@ class Maker {
     return {.kind = node.op->collective->kind,
             .axis = program_.mesh.axis(node.attrs.text("axis")),
             .calls = call_bytes(segment, number),
-            .bytes_sent = trireme::bytes_sent(segment, number)};
+            .bytes_sent = trireme::bytes_sent(segment, number),
+            .parts = has_equal_parts(segment, number) ? Parts::kEqual : Parts::kUnequal};
   }
 
   const Program& program_;

@@ -10,6 +10,7 @@
 #include "trireme/ir/collective.h"
 #include "trireme/mesh/cluster.h"
 #include "trireme/program/program.h"
+#include "trireme/sim/collective_time.h"
 
 namespace trireme::sim {
 
@@ -32,6 +33,7 @@ struct Meeting {
   int axis = 0;
   std::vector<double> calls;  // bytes of each call's vector; see CollectiveTimes::seconds
   double bytes_sent = 0;      // by this rank in all of them, as the program promises
+  Parts parts = Parts::kEqual;
 
   friend bool operator==(const Meeting&, const Meeting&) = default;
 };

@@ -47,5 +47,6 @@ Steps butterfly_barrier(int ranks);
 // Chunk from * ranks + to is what `from` gives to `to`. What a rank gives to itself is nobody's message: the
 // engine copies it.
 Steps naive_all_to_all(int ranks);
+Steps hierarchical_all_to_all(int ranks, std::span<const int> hosts);  // of even chunks
 
 }  // namespace trireme::comm

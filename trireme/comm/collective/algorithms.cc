@@ -93,6 +93,8 @@ constexpr Entry kTable[] = {
     {Collective::scatter, Algorithm::naive, of_root<naive_scatter>, cost<part_to_each_formula>},
     {Collective::scatter, Algorithm::tree, of_root<tree_scatter>, cost<tree_scatter_formula>},
     {Collective::all_to_all, Algorithm::naive, of_ranks<naive_all_to_all>, cost<part_to_each_formula>},
+    {Collective::all_to_all, Algorithm::hierarchical, of_hosts<hierarchical_all_to_all>,
+     hierarchical_all_to_all_formula},
     {Collective::barrier, Algorithm::butterfly, of_ranks<butterfly_barrier>, cost<butterfly_barrier_formula>},
 };
 

@@ -86,9 +86,9 @@ std::string to_text(const Call& call) {
   const bool known_dtype = static_cast<int>(call.dtype) <= static_cast<int>(DType::u8);
   std::string text(name(call.collective));
   if (call.collective == Collective::barrier) return text;
-  // The counts of an all-to-all are each rank's own and no part of the call.
-  text +=
-      call.collective == Collective::all_to_all ? " of " : fmt::format(" of {} ", with_commas(call.count));
+  // The counts of an all-to-all are each rank's own and no part of the call, unless all are equal.
+  const bool own_counts = call.collective == Collective::all_to_all && call.count == 0;
+  text += own_counts ? " of " : fmt::format(" of {} ", with_commas(call.count));
   text += known_dtype ? name(call.dtype) : "unknown";
   if (reduces(call.collective)) text += fmt::format(", {}", name(call.op));
   if (has_root(call.collective)) text += fmt::format(", root {}", call.root);

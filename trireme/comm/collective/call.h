@@ -56,7 +56,9 @@ struct Call {
   DType dtype = DType::u8;
   ReduceOp op = ReduceOp::sum;  // sum where nothing is reduced
   int root = 0;                 // 0 where there is none; of a message, its tag
-  int64_t count = 0;            // elements of the whole vector; see Group for what that is in each collective
+  // Elements of the whole vector; see Group for what that is in each collective. 0 in an all_to_all of parts
+  // that are not equal.
+  int64_t count = 0;
 
   // All of it in 64 bits, so that comparing two calls is comparing two words.
   static constexpr int kMaxRoot = (1 << 12) - 1;

@@ -33,6 +33,11 @@ TEST(Call, TextSaysWhatMatters) {
   EXPECT_EQ(to_text({.collective = Collective::broadcast, .dtype = DType::u8, .root = 3, .count = 12}),
             "broadcast of 12 u8, root 3");
   EXPECT_EQ(to_text({.collective = Collective::all_to_all, .dtype = DType::i32}), "all_to_all of i32");
+  EXPECT_EQ(to_text({.collective = Collective::all_to_all,
+                     .algorithm = Algorithm::hierarchical,
+                     .dtype = DType::f32,
+                     .count = 4096}),
+            "all_to_all of 4,096 f32, by hierarchical");
   EXPECT_EQ(to_text({}), "barrier");
 }
 

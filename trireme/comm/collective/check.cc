@@ -50,8 +50,9 @@ Steps cut(const Steps& steps, int pieces) {
   }
   Steps result = Steps::from_lists(steps.chunks() * pieces, std::move(lists));
   for (int chunk = steps.chunks(); chunk < steps.chunks() + steps.scratch_chunks(); ++chunk) {
-    for (int i = 0; i < pieces; ++i) result.scratch(steps.scratch_like(chunk) * pieces + i);
+    for (int i = 0; i < pieces; ++i) result.scratch(steps.sized_as(chunk) * pieces + i);
   }
+  if (steps.has_even_chunks()) result.expect_even_chunks();
   return result;
 }
 
@@ -92,8 +93,7 @@ std::vector<size_t> bytes_sent(const Steps& steps, std::span<const size_t> chunk
   for (int rank = 0; rank < steps.ranks(); ++rank) {
     for (const Step& step : steps.of(rank)) {
       if (step.kind != Step::Kind::send) continue;
-      const int first = step.chunk < steps.chunks() ? step.chunk : steps.scratch_like(step.chunk);
-      for (int i = 0; i < step.count; ++i) bytes[rank] += chunk_bytes[first + i];
+      for (int i = 0; i < step.count; ++i) bytes[rank] += chunk_bytes[steps.sized_as(step.chunk + i)];
     }
   }
   return bytes;

@@ -133,6 +133,30 @@ TEST(Hierarchical, SendsLessAcrossHostsThanTheRing) {
   EXPECT_DOUBLE_EQ(across(Collective::broadcast, Algorithm::hierarchical), 1.5);
 }
 
+// Each rank gives the other host a half of what it has, whatever the algorithm: in one message, or in one for
+// each rank there. What comes from there is dealt out with what is for ranks of the own host.
+TEST(Hierarchical, AllToAllSendsOneMessageToEachOtherHost) {
+  const std::vector<int> hosts = {0, 0, 0, 0, 1, 1, 1, 1};
+  struct Sent {
+    int messages = 0, chunks = 0;
+    bool operator==(const Sent&) const = default;
+  };
+  const auto sent = [&](Algorithm algorithm, bool across) {
+    const Steps steps = make_steps(Collective::all_to_all, algorithm, 8, 0, hosts);
+    Sent by_rank_0;
+    for (const Step& step : steps.of(0)) {
+      if (step.kind != Step::Kind::send || (hosts[step.peer] != hosts[0]) != across) continue;
+      ++by_rank_0.messages;
+      by_rank_0.chunks += step.count;
+    }
+    return by_rank_0;
+  };
+  EXPECT_EQ(sent(Algorithm::naive, true), (Sent{4, 4}));
+  EXPECT_EQ(sent(Algorithm::hierarchical, true), (Sent{1, 4}));
+  EXPECT_EQ(sent(Algorithm::naive, false), (Sent{3, 3}));
+  EXPECT_EQ(sent(Algorithm::hierarchical, false), (Sent{3, 6}));
+}
+
 TEST(DoubleTree, HasAtMostTwoChildrenInBothTreesTogether) {
   for (int ranks = 2; ranks <= kMostRanks; ++ranks) {
     const Steps steps = make_steps(Collective::all_reduce, Algorithm::double_tree, ranks);
@@ -264,6 +288,34 @@ TEST(Checker, WantsTheWholeResult) {
             "rank 1 ends with nothing in chunk 0, which broadcast owes it");
   EXPECT_EQ(verdict(Steps(3, 2), Collective::reduce_scatter),
             "reduce_scatter of 3 ranks in 2 chunks, expected 3");
+}
+
+// Two chunks of scratch in one message are something only where no chunk is larger than another.
+TEST(Checker, LetsChunksStandForOthersWhereAllAreOfOneSize) {
+  const auto passed_on = [](bool even) {
+    Steps steps(3, 9);
+    if (even) steps.expect_even_chunks();
+    const int room = steps.scratch();
+    steps.scratch();
+    for (const auto& [from, to] : {std::pair(0, 1), {1, 0}, {1, 2}, {2, 1}})
+      steps.send(from, to, 3 * from + to, kCopy);
+    steps.send(2, 1, Chunks{6, 1}, room, kCopy);
+    steps.send(0, 1, Chunks{2, 1}, room + 1, kCopy);
+    steps.send(1, 0, Chunks{room, 2}, room, kCopy);
+    steps.local(0, 6, room, kCopy);
+    steps.send(1, 2, Chunks{room + 1, 1}, 2, kCopy);
+    return verdict(steps, Collective::all_to_all);
+  };
+  EXPECT_EQ(passed_on(true), "no error");
+  EXPECT_THAT(passed_on(false), testing::HasSubstr("no scratch among several"));
+}
+
+TEST(Checker, FindsWhatWasPassedOnToAnother) {
+  Steps steps(2, 4);
+  steps.expect_even_chunks();
+  steps.send(0, 1, Chunks{0, 1}, 1, kCopy);  // what rank 0 has for itself
+  steps.send(1, 0, Chunks{2, 1}, 2, kCopy);
+  EXPECT_EQ(verdict(steps, Collective::all_to_all), "rank 1 ends with what belongs to chunk 0 in chunk 1");
 }
 
 TEST(Steps, OneRoundSendsWhatWasThereBefore) {

@@ -10,6 +10,7 @@ namespace trireme::comm {
 namespace {
 
 constexpr size_t kSmallBytes = 16 * 1024;
+constexpr size_t kSmallPartBytes = 2 * 1024;  // docs/collectives_experiments.md
 
 bool knows_two_levels(Collective collective) {
   const std::vector<Algorithm> known = algorithms_of(collective);
@@ -23,7 +24,16 @@ bool shares_hosts_evenly(std::span<const int> hosts) {
   return levels.lanes > 1 && levels.host_count() > 1 && levels.most_further() == 0;
 }
 
+// Of H hosts with L ranks each, two levels save a rank (L-1)(H-1) messages, and have it pass on as many parts
+// inside: that pays where a part takes less time than a message. Only equal parts can be passed on.
+Algorithm all_to_all_for(const Call& call, std::span<const int> hosts) {
+  if (call.count == 0 || !shares_hosts_evenly(hosts)) return Algorithm::naive;
+  const size_t part_bytes = static_cast<size_t>(call.count) * size_of(call.dtype) / hosts.size();
+  return part_bytes <= kSmallPartBytes ? Algorithm::hierarchical : Algorithm::naive;
+}
+
 Algorithm algorithm_for(const Call& call, std::span<const int> hosts) {
+  if (call.collective == Collective::all_to_all) return all_to_all_for(call, hosts);
   const bool small = static_cast<size_t>(call.count) * size_of(call.dtype) <= kSmallBytes;
   if (!small && shares_hosts_evenly(hosts) && knows_two_levels(call.collective))
     return Algorithm::hierarchical;
@@ -41,9 +51,9 @@ Algorithm algorithm_for(const Call& call, std::span<const int> hosts) {
       return small ? Algorithm::tree : Algorithm::naive;
     case Collective::barrier:
       return Algorithm::butterfly;
-    case Collective::all_to_all:
+    case Collective::all_to_all:  // above
     case Collective::message:
-      return Algorithm::naive;
+      break;
   }
   return Algorithm::naive;
 }

@@ -129,6 +129,19 @@ TEST(FixedChoice, TwoLevelsForLongVectorsOnHostsOfSeveral) {
   EXPECT_EQ(fixed_choice(gather, false, shared).algorithm, Algorithm::naive);
 }
 
+TEST(FixedChoice, TwoLevelsForSmallEqualPartsOfAnAllToAll) {
+  const std::vector<int> shared = {0, 0, 0, 0, 1, 1, 1, 1};
+  Call call{.collective = Collective::all_to_all, .dtype = DType::f32, .count = 8 * 512};
+  EXPECT_EQ(fixed_choice(call, false, shared).algorithm, Algorithm::hierarchical);
+  for (const std::vector<int>& hosts :
+       {std::vector<int>{}, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 1, 2, 3, 4, 5, 6, 7}, {0, 0, 0, 0, 0, 1, 1, 1}})
+    EXPECT_EQ(fixed_choice(call, false, hosts).algorithm, Algorithm::naive);
+  call.count = 8 * 513;
+  EXPECT_EQ(fixed_choice(call, false, shared).algorithm, Algorithm::naive);
+  call.count = 0;  // parts that are not equal
+  EXPECT_EQ(fixed_choice(call, false, shared).algorithm, Algorithm::naive);
+}
+
 TEST(Choose, ANamedAlgorithmStays) {
   const Choice choice = choose(all_reduce(1 << 18, Algorithm::butterfly), 8, {}, timed(), true);
   EXPECT_EQ(choice.algorithm, Algorithm::butterfly);

@@ -196,6 +196,30 @@ inline Formula hierarchical_broadcast_formula(int ranks, std::span<const int> ho
           2 * (lanes - 1) + 2 * (hosts - 1) + further, 2 * scattered + further, 0};
 }
 
+// Across, all that is for other hosts; inside, what came from there for others of the host, beside what is
+// for them of a rank's own.
+inline Formula hierarchical_all_to_all_formula(int ranks, std::span<const int> host_of_rank) {
+  const Levels levels(ranks, host_of_rank);
+  const int hosts = levels.host_count(), further = levels.most_further();
+  int inside = 0, most = 0, longest_way = 0;  // `most`: parts that a rank sends
+  for (int host = 0; host < hosts; ++host) {
+    const int size = static_cast<int>(levels.hosts[host].size()), others = ranks - size;
+    inside = std::max(inside, size - 1);
+    for (int lane = 0; lane < levels.lanes; ++lane) {
+      int came = 0;  // parts for each rank of this host
+      for (int other = 0; other < hosts; ++other) {
+        if (other != host) came += static_cast<int>(levels.spoken_for(other, lane).size());
+      }
+      const int spoken_for = static_cast<int>(levels.spoken_for(host, lane).size());
+      const int sent = spoken_for * others + (size - 1) * (came + 1);
+      most = std::max(most, sent);
+      longest_way = std::max(longest_way, sent + (spoken_for - 1) * others);
+    }
+  }
+  const int rounds = (further > 0 && hosts > 1) + (hosts > 1) + (inside > 0);
+  return {rounds, 1.0 * most / ranks, further + hosts - 1 + inside, 1.0 * longest_way / ranks, 0};
+}
+
 // The largest subtree of the binomial tree but the whole, in parts.
 inline int largest_subtree(int ranks) {
   if (ranks == 1) return 0;

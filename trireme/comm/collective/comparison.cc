@@ -68,8 +68,10 @@ std::vector<Compared> compared(Collective collective, std::span<const int> hosts
     // What a rank of an all-to-all gives is cut for each, and so of all ranks together each time.
     const int cuts = collective == Collective::all_to_all ? ranks : steps.chunks();
     std::vector<size_t> chunks;
-    for (int chunk = 0; chunk < steps.chunks(); ++chunk)
-      chunks.push_back(static_cast<size_t>(part_of(static_cast<int64_t>(bytes), cuts, chunk % cuts).size));
+    for (int chunk = 0; chunk < steps.chunks(); ++chunk) {
+      const int part = steps.has_even_chunks() ? 0 : chunk % cuts;
+      chunks.push_back(static_cast<size_t>(part_of(static_cast<int64_t>(bytes), cuts, part).size));
+    }
     const std::vector<size_t> sent = bytes_sent(steps, chunks);
     result.push_back({.algorithm = algorithm,
                       .rounds = check_steps(steps, collective).rounds,

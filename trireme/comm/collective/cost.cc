@@ -18,9 +18,8 @@ constexpr int kFewestOfMessage = 8;
 constexpr int kMostOfMessage = 64;
 
 size_t bytes_of(const Steps& steps, const Step& step, std::span<const size_t> chunk_bytes) {
-  const int first = step.chunk < steps.chunks() ? step.chunk : steps.scratch_like(step.chunk);
   size_t bytes = 0;
-  for (int i = 0; i < step.count; ++i) bytes += chunk_bytes[first + i];
+  for (int i = 0; i < step.count; ++i) bytes += chunk_bytes[steps.sized_as(step.chunk + i)];
   return bytes;
 }
 

@@ -19,6 +19,12 @@ std::vector<size_t> equal_chunks(const Steps& steps, size_t bytes) {
   return std::vector<size_t>(steps.chunks(), bytes / steps.chunks());
 }
 
+// Of all_to_all, `bytes` are what a rank gives.
+std::vector<size_t> equal_chunks(Collective collective, const Steps& steps, size_t bytes) {
+  if (collective != Collective::all_to_all) return equal_chunks(steps, bytes);
+  return std::vector<size_t>(steps.chunks(), bytes / steps.ranks());
+}
+
 double predicted(Algorithm algorithm, int ranks, size_t bytes, size_t segment_bytes, const Costs& costs) {
   const Steps steps = make_steps(Collective::all_reduce, algorithm, ranks);
   return predict_seconds(steps, equal_chunks(steps, bytes), segment_bytes, costs);
@@ -38,8 +44,7 @@ TEST_P(ClosedForm, IsWhatTheRunTakes) {
     if ((tree || folds_parts) && (ranks & (ranks - 1)) != 0) continue;
     for (const size_t bytes : {ranks * 16000, ranks * 1600000}) {
       const Steps steps = make_steps(collective, algorithm, ranks);
-      const size_t chunk = collective == Collective::all_to_all ? bytes / ranks : bytes / steps.chunks();
-      const std::vector<size_t> chunks(steps.chunks(), chunk);
+      const std::vector<size_t> chunks = equal_chunks(collective, steps, bytes);
       const double expected = formula_seconds(formula(collective, algorithm, ranks), bytes, kFastLink);
       EXPECT_NEAR(predict_seconds(steps, chunks, kWhole, costs), expected, 1e-4 * expected)
           << ranks << " ranks, " << bytes << " bytes";
@@ -64,7 +69,7 @@ TEST(Cost, TwoLevelsTakeWhatTheirClosedFormSays) {
         SCOPED_TRACE(testing::Message() << name(collective) << ", " << host_count << " hosts of " << on_each
                                         << ", " << bytes << " bytes");
         const Steps steps = make_steps(collective, algorithm, ranks, 0, hosts);
-        const std::vector<size_t> chunks = equal_chunks(steps, bytes);
+        const std::vector<size_t> chunks = equal_chunks(collective, steps, bytes);
         const double message =
             kFastLink.alpha_seconds +
             static_cast<double>(longest_message_bytes(steps, chunks)) * kFastLink.beta_seconds_per_byte;

@@ -14,15 +14,6 @@
 namespace trireme::comm {
 namespace {
 
-// Calls body(rank, lane rank of the same host) for every rank that has no lane of its own.
-template <typename Body>
-void each_without_lane(const Levels& levels, const Body& body) {
-  for (const std::vector<int>& members : levels.hosts) {
-    for (int i = levels.lanes; i < static_cast<int>(members.size()); ++i)
-      body(members[i], members[i % levels.lanes]);
-  }
-}
-
 std::vector<int> lane_ranks(const Levels& levels, int host) {
   const std::vector<int>& members = levels.hosts[host];
   return {members.begin(), members.begin() + levels.lanes};
@@ -72,14 +63,14 @@ Steps hierarchical_all_reduce(int ranks, std::span<const int> host_of_rank) {
   const Levels levels(ranks, host_of_rank);
   const AnyParts parts{levels};
   Steps steps(ranks, parts.all().count);
-  each_without_lane(levels, [&](int rank, int lane) { steps.send(rank, lane, parts.all(), Action::add); });
+  levels.each_without_lane([&](int rank, int lane) { steps.send(rank, lane, parts.all(), Action::add); });
   for (int host = 0; host < levels.host_count(); ++host) reduce_scatter(steps, parts.inside(host));
   for (int lane = 0; lane < levels.lanes; ++lane) {
     reduce_scatter(steps, parts.across(lane));
     all_gather(steps, parts.across(lane));
   }
   for (int host = 0; host < levels.host_count(); ++host) all_gather(steps, parts.inside(host));
-  each_without_lane(levels, [&](int rank, int lane) { steps.send(lane, rank, parts.all(), Action::copy); });
+  levels.each_without_lane([&](int rank, int lane) { steps.send(lane, rank, parts.all(), Action::copy); });
   return steps;
 }
 
@@ -89,14 +80,14 @@ Steps hierarchical_reduce_scatter(int ranks, std::span<const int> host_of_rank) 
   const Levels levels(ranks, host_of_rank);
   const PartsOfRanks parts{levels};
   Steps steps(ranks, /*chunks=*/ranks);
-  each_without_lane(levels, [&](int rank, int lane) {
+  levels.each_without_lane([&](int rank, int lane) {
     steps.send(rank, lane, Chunks{0, ranks}, Action::add);
   });
   for (int host = 0; host < levels.host_count(); ++host) {
     for (int back = 1; back <= levels.host_count(); ++back) reduce_scatter(steps, parts.inside(host, back));
   }
   for (int lane = 0; lane < levels.lanes; ++lane) reduce_scatter(steps, parts.across(lane));
-  each_without_lane(levels, [&](int rank, int lane) { steps.send(lane, rank, rank, Action::copy); });
+  levels.each_without_lane([&](int rank, int lane) { steps.send(lane, rank, rank, Action::copy); });
   return steps;
 }
 
@@ -105,12 +96,12 @@ Steps hierarchical_all_gather(int ranks, std::span<const int> host_of_rank) {
   const Levels levels(ranks, host_of_rank);
   const PartsOfRanks parts{levels};
   Steps steps(ranks, /*chunks=*/ranks);
-  each_without_lane(levels, [&](int rank, int lane) { steps.send(rank, lane, rank, Action::copy); });
+  levels.each_without_lane([&](int rank, int lane) { steps.send(rank, lane, rank, Action::copy); });
   for (int lane = 0; lane < levels.lanes; ++lane) all_gather(steps, parts.across(lane));
   for (int host = 0; host < levels.host_count(); ++host) {
     for (int back = 0; back < levels.host_count(); ++back) all_gather(steps, parts.inside(host, back));
   }
-  each_without_lane(levels, [&](int rank, int lane) {
+  levels.each_without_lane([&](int rank, int lane) {
     steps.send(lane, rank, Chunks{0, rank}, Action::copy);
     steps.send(lane, rank, Chunks{rank + 1, ranks - rank - 1}, Action::copy);
   });
@@ -144,7 +135,7 @@ Steps hierarchical_broadcast(int ranks, int root, std::span<const int> host_of_r
   }
   for (int lane = 0; lane < levels.lanes; ++lane) all_gather(steps, parts.across(lane));
   for (int host = 0; host < levels.host_count(); ++host) all_gather(steps, parts.inside(host));
-  each_without_lane(levels, [&](int rank, int lane) { steps.send(lane, rank, parts.all(), Action::copy); });
+  levels.each_without_lane([&](int rank, int lane) { steps.send(lane, rank, parts.all(), Action::copy); });
   return steps;
 }
 

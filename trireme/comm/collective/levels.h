@@ -49,6 +49,14 @@ struct Levels {
     return runs;
   }
 
+  // Calls body(rank, the lane rank of its host that speaks for it) for every rank that has no lane.
+  template <typename Body>
+  void each_without_lane(const Body& body) const {
+    for (const std::vector<int>& members : hosts) {
+      for (int i = lanes; i < static_cast<int>(members.size()); ++i) body(members[i], members[i % lanes]);
+    }
+  }
+
   // Further ranks that one lane of the largest host speaks for.
   int most_further() const {
     size_t largest = 0;

@@ -51,6 +51,10 @@ void Steps::send(int from, int to, int chunk, int into_chunk, Action action) {
   message(from, to, chunk, into_chunk, 1, action);
 }
 
+void Steps::send(int from, int to, Chunks chunks, int into_first, Action action) {
+  message(from, to, chunks.first, into_first, chunks.count, action);
+}
+
 void Steps::local(int rank, int into, int from, Action action) {
   TRIREME_CHECK(!in_round_);
   TRIREME_CHECK(into != from);

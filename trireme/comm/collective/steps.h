@@ -11,8 +11,12 @@
 //
 // Chunks 0 … chunks-1 are parts of the vector, one after another. A step may cover several neighbours at
 // once: one message, one latency (halving and doubling send half of all chunks in a round). Chunks from
-// `chunks` on are scratch, private to a rank, each as large as the data chunk that scratch_like() names; they
+// `chunks` on are scratch, private to a rank, each as large as the data chunk that sized_as() names; they
 // begin undefined, and a step covers one of them.
+//
+// Steps may rely on chunks that are all of one size: an all-to-all in which ranks pass on what others give,
+// whose sizes they could not know otherwise. Then a chunk fits anywhere, and a step may cover several
+// neighbours in scratch.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +49,9 @@ class Steps {
   // Lists that were written otherwise than by send() and local(), for the checker to judge.
   static Steps from_lists(int chunks, std::vector<std::vector<Step>> lists);
 
+  // From now on, all chunks are of one size; who runs the Steps has to see to it.
+  void expect_even_chunks() { even_ = true; }
+
   // Adds a scratch chunk, as large as data chunk `like`, and returns its number.
   int scratch(int like = 0);
 
@@ -55,6 +62,7 @@ class Steps {
   void send(int from, int to, Chunks chunks, Action action);
   // The same, received into another chunk than the one sent (scratch, mostly).
   void send(int from, int to, int chunk, int into_chunk, Action action);
+  void send(int from, int to, Chunks chunks, int into_first, Action action);
   // On one rank: into = from, or into += from.
   void local(int rank, int into, int from, Action action);
 
@@ -76,8 +84,14 @@ class Steps {
   int ranks() const { return static_cast<int>(lists_.size()); }
   int chunks() const { return chunks_; }
   int scratch_chunks() const { return static_cast<int>(scratch_like_.size()); }
-  // The data chunk that has the size of scratch chunk `chunk`.
-  int scratch_like(int chunk) const { return scratch_like_[chunk - chunks_]; }
+  bool has_even_chunks() const { return even_; }
+  bool is_scratch(int chunk) const { return chunk >= chunks_; }
+  // A data chunk that has the size of any chunk; the same one for chunks of the same size. Of data chunks
+  // that may differ in size, themselves.
+  int sized_as(int chunk) const {
+    if (even_) return 0;
+    return is_scratch(chunk) ? scratch_like_[chunk - chunks_] : chunk;
+  }
   std::span<const Step> of(int rank) const { return lists_[rank]; }
 
  private:
@@ -86,6 +100,7 @@ class Steps {
   void end_round();
 
   int chunks_;
+  bool even_ = false;
   std::vector<int> scratch_like_;
   std::vector<std::vector<Step>> lists_;
   bool in_round_ = false;

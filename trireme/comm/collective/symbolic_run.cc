@@ -11,14 +11,6 @@
 #include "trireme/base/error.h"
 
 namespace trireme::comm {
-namespace {
-
-// Two chunks have the same size for sure only when they are the same part, or scratch for it.
-int part_of_chunk(const Steps& steps, int chunk) {
-  return chunk < steps.chunks() ? chunk : steps.scratch_like(chunk);
-}
-
-}  // namespace
 
 SymbolicRun::SymbolicRun(const Steps& steps, const Owed& owed)
     : steps_(steps), expressions_(steps.ranks()), ranks_(steps.ranks()) {
@@ -34,13 +26,13 @@ SymbolicRun::SymbolicRun(const Steps& steps, const Owed& owed)
     }
     for (int s = 0; s < size; ++s) {
       const Step& step = steps.of(r)[s];
-      const int limit = step.count == 1 ? all_chunks : steps.chunks();
+      const bool any = step.count == 1 || (steps.has_even_chunks() && steps.is_scratch(step.chunk));
+      const int limit = any ? all_chunks : steps.chunks();
       if (step.count < 1 || step.chunk < 0 || step.chunk + step.count > limit) {
         throw_error("rank {}, step {}: chunks {} to {}, expected {} to {} (and no scratch among several)", r,
                     s, step.chunk, step.chunk + step.count - 1, 0, limit - 1);
       }
-      if (step.kind == Step::Kind::local &&
-          part_of_chunk(steps, step.chunk) != part_of_chunk(steps, step.from)) {
+      if (step.kind == Step::Kind::local && steps.sized_as(step.chunk) != steps.sized_as(step.from)) {
         throw_error("rank {}, step {}: combines chunk {} into chunk {}, which is another part", r, s,
                     step.from, step.chunk);
       }
@@ -98,7 +90,7 @@ void SymbolicRun::match() {
     for (size_t k = 0; k < places.size(); ++k) {
       const Step& send = step_at(places[k]);
       const Step& receive = step_at(takers[k]);
-      const bool same_part = part_of_chunk(steps_, send.chunk) == part_of_chunk(steps_, receive.chunk);
+      const bool same_part = steps_.sized_as(send.chunk) == steps_.sized_as(receive.chunk);
       if (!same_part || send.count != receive.count) {
         throw_error("{} meets {}: not the same part of the vector", text(places[k]), text(takers[k]));
       }

@@ -36,7 +36,7 @@ void TimedRun::place_chunks(std::span<const size_t> chunk_bytes) {
   };
   for (const size_t bytes : chunk_bytes) place(bytes);
   for (int chunk = 0; chunk < steps_.scratch_chunks(); ++chunk) {
-    place(chunk_bytes[steps_.scratch_like(steps_.chunks() + chunk)]);
+    place(chunk_bytes[steps_.sized_as(steps_.chunks() + chunk)]);
   }
 }
 

@@ -46,7 +46,7 @@ Engine::~Engine() {
   fail_live();  // there are none, but when an error has left handles behind
 }
 
-Operation& Engine::collective(const Call& call, void* data, CollectiveOptions options) {
+Operation& Engine::collective(const Call& call, void* data, CollectiveOptions options, void* output) {
   refuse_if_failed();
   RecipeKey key{call.pack(), options.segment_bytes};
   counts_.clear();
@@ -61,7 +61,8 @@ Operation& Engine::collective(const Call& call, void* data, CollectiveOptions op
   RecipePage* page = book_.find(key, counts_);
   if (page == nullptr) page = &make_collective(key, call, options);
   auto* const bytes = static_cast<std::byte*>(data);
-  return begin(*page, make_stream(number_, sequence_++), true, bytes, bytes);
+  return begin(*page, make_stream(number_, sequence_++), true, bytes,
+               output != nullptr ? static_cast<std::byte*>(output) : bytes);
 }
 
 RecipePage& Engine::make_collective(RecipeKey key, Call call, const CollectiveOptions& options) {
@@ -89,9 +90,13 @@ RecipePage& Engine::make_collective(RecipeKey key, Call call, const CollectiveOp
     page->recipe.bytes = static_cast<size_t>(call.count) * size_of(call.dtype);
   } else {
     const Steps steps = make_steps(call.collective, call.algorithm, size(), call.root, options_.hosts);
-    page->recipe =
-        make_recipe(call, steps, rank_, members_,
-                    options.segment_bytes != 0 ? options.segment_bytes : choice.segment_bytes, options.unit);
+    const size_t segment = options.segment_bytes != 0 ? options.segment_bytes : choice.segment_bytes;
+    if (call.collective == Collective::all_to_all) {
+      const std::vector<int64_t> counts(members_.size(), call.count / size());
+      page->recipe = make_all_to_all(call, steps, counts, counts, rank_, members_, segment);
+    } else {
+      page->recipe = make_recipe(call, steps, rank_, members_, segment, options.unit);
+    }
   }
   page->recipe.predicted_seconds = choice.predicted_seconds;
   return book_.add(std::move(page));
@@ -100,7 +105,8 @@ RecipePage& Engine::make_collective(RecipeKey key, Call call, const CollectiveOp
 Operation& Engine::all_to_all(DType dtype, const void* input, std::span<const int64_t> send_counts,
                               void* output, std::span<const int64_t> receive_counts) {
   refuse_if_failed();
-  // The counts differ between ranks, so they are no part of the call; the sizes of messages tell.
+  // The counts differ between ranks, so they are no part of the call; the sizes of messages tell. Nor does
+  // anybody know what others give to others, so that only pairs can exchange it.
   const Call call{.collective = Collective::all_to_all, .algorithm = Algorithm::naive, .dtype = dtype};
   const RecipeKey key{call.pack(), hash(receive_counts, hash(send_counts, 0))};
   counts_.assign(send_counts.begin(), send_counts.end());

@@ -23,8 +23,9 @@ class Engine {
   int size() const { return static_cast<int>(members_.size()); }
   Transport& transport() { return transport_; }
 
-  // All arguments are checked but for the root, which must fit a Call.
-  Operation& collective(const Call& call, void* data, CollectiveOptions options);
+  // All arguments are checked but for the root, which must fit a Call. An all-to-all here is one of even
+  // parts, whose count is that of all parts; it takes an output, others are in place.
+  Operation& collective(const Call& call, void* data, CollectiveOptions options, void* output = nullptr);
   Operation& all_to_all(DType dtype, const void* input, std::span<const int64_t> send_counts, void* output,
                         std::span<const int64_t> receive_counts);
   bool offers_native(const Call& call) const { return native_ != nullptr && native_->offers(call); }

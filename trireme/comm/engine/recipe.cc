@@ -55,7 +55,7 @@ std::vector<Place> places_of(const Call& call, const Steps& steps, int64_t unit,
     places.push_back({Space::data, begin, begin + static_cast<size_t>(part.size) * width});
   }
   for (int chunk = steps.chunks(); chunk < steps.chunks() + steps.scratch_chunks(); ++chunk) {
-    const Place& like = places[steps.scratch_like(chunk)];
+    const Place& like = places[steps.sized_as(chunk)];
     const size_t bytes = like.end - like.begin;
     places.push_back({Space::scratch, scratch_bytes, scratch_bytes + bytes});
     scratch_bytes += (bytes + kAlign - 1) / kAlign * kAlign;
@@ -141,18 +141,37 @@ Recipe make_all_to_all(const Call& call, const Steps& steps, std::span<const int
   const std::vector<Place> input = places_in_order(Space::data, send_counts, width);
   const std::vector<Place> output = places_in_order(Space::output, receive_counts, width);
   recipe.bytes = input.back().end;
-  Builder builder(recipe, steps.chunks());
+  const size_t scratch_chunk = input[0].end;  // where there is scratch, chunks are even
+  // Chunk from * ranks + to is what `from` gives to `to`. What is read was in the input, what is written goes
+  // to the output, but for what is passed on.
+  const auto scratch = [&](int chunk) -> Place {
+    const size_t begin = static_cast<size_t>(chunk - steps.chunks()) * scratch_chunk;
+    recipe.scratch_bytes = std::max(recipe.scratch_bytes, begin + scratch_chunk);
+    return {Space::scratch, begin, begin + scratch_chunk};
+  };
+  const auto read = [&](int chunk) {
+    return steps.is_scratch(chunk) ? scratch(chunk) : input[chunk % ranks];
+  };
+  const auto written = [&](int chunk) {
+    return steps.is_scratch(chunk) ? scratch(chunk) : output[chunk / ranks];
+  };
+  const int own_input = steps.chunks() + steps.scratch_chunks();  // a number for what a rank has for itself
+  Builder builder(recipe, own_input + 1);
   for (const Step& step : steps.of(rank)) {
-    // Chunk from * ranks + to is what `from` gives to `to`.
     const bool sends = step.kind == Step::Kind::send;
-    Move move{.kind = step.kind, .place = sends ? input[step.chunk % ranks] : output[step.chunk / ranks]};
-    make_empty_if_nothing(move);  // sent all the same, so that the other end can see that it is empty
+    Move move{.kind = step.kind, .place = sends ? read(step.chunk) : written(step.chunk)};
+    const int last = step.chunk + step.count - 1;
+    move.place.end = (sends ? read(last) : written(last)).end;
+    if (step.kind == Step::Kind::local) {
+      move.from = read(step.from);
+    } else {
+      make_empty_if_nothing(move);  // sent all the same, so that the other end can see that it is empty
+    }
     builder.add(move, step, members[step.peer]);
   }
   // What a rank gives to itself is nobody's message. No other move touches it.
   const Move own{.kind = Step::Kind::local, .place = output[rank], .from = input[rank]};
-  const int chunk = rank * ranks + rank;
-  const Step copy{Step::Kind::local, Action::copy, rank, chunk, (chunk + 1) % steps.chunks()};
+  const Step copy{Step::Kind::local, Action::copy, rank, rank * ranks + rank, own_input};
   if (own.place.end > own.place.begin) builder.add(own, copy, rank);
   return recipe;
 }

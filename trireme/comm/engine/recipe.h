@@ -63,7 +63,8 @@ struct Recipe {
 Recipe make_recipe(const Call& call, const Steps& steps, int rank, std::span<const int> members,
                    size_t segment_bytes, int64_t unit = 1);
 
-// Rank `rank`'s part of an all-to-all; counts in elements.
+// Rank `rank`'s part of an all-to-all; counts in elements. Steps that expect even chunks get them from counts
+// that are all equal, on all ranks.
 Recipe make_all_to_all(const Call& call, const Steps& steps, std::span<const int64_t> send_counts,
                        std::span<const int64_t> receive_counts, int rank, std::span<const int> members,
                        size_t segment_bytes);
