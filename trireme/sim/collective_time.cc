@@ -146,12 +146,7 @@ CollectiveTimes::Group CollectiveTimes::make_group(const std::vector<int>& membe
 }
 
 // Those whose closed form is exact on these links. Two levels take rings inside and across.
-std::vector<Algorithm> CollectiveTimes::candidates(const Group& group, Collective collective,
-                                                   Parts parts) const {
-  if (collective == Collective::all_to_all) {
-    if (parts == Parts::kUnequal || !group.has_levels()) return {Algorithm::naive};
-    return {Algorithm::naive, Algorithm::hierarchical};
-  }
+std::vector<Algorithm> CollectiveTimes::candidates(const Group& group, Collective collective) const {
   std::vector<Algorithm> result = {Algorithm::ring};
   const bool all_reduce = collective == Collective::all_reduce;
   if (group.widest.reach == Reach::kInside || group.per_host == 1) {
@@ -286,9 +281,11 @@ bool CollectiveTimes::has_two_levels(const Group& group, CollectiveKind kind, do
 Algorithm CollectiveTimes::fastest(const Group& group, Collective collective, double bytes,
                                    Parts parts) const {
   if (const std::optional<Algorithm> one = named(group, collective, parts)) return *one;
+  // Its two ways send different bytes, which have to be those of a run.
+  if (collective == Collective::all_to_all) return as_run(group, collective, bytes, parts).algorithm;
   Algorithm best = Algorithm::ring;
   double least = std::numeric_limits<double>::infinity();
-  for (const Algorithm algorithm : candidates(group, collective, parts)) {
+  for (const Algorithm algorithm : candidates(group, collective)) {
     const double seconds = closed_seconds(group, collective, algorithm, bytes);
     if (seconds < least) std::tie(best, least) = std::pair(algorithm, seconds);
   }

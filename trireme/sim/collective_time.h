@@ -28,7 +28,8 @@ enum class CollectiveModel {
 // Of an all_to_all: whether all ranks give all others as much.
 enum class Parts { kEqual, kUnequal };
 
-// By axis; automatic, and an axis that is not named, is the fastest by the closed forms.
+// By axis; automatic, and an axis that is not named, is the fastest by the closed forms, but of an all_to_all
+// what runs where nothing was measured.
 using Algorithms = std::map<std::string, comm::Algorithm, std::less<>>;
 
 // Bytes, or seconds, by Reach.
@@ -91,7 +92,7 @@ class CollectiveTimes {
   double steps_seconds(const Group& group, comm::Collective collective, comm::Algorithm algorithm,
                        double bytes) const;
   double run_seconds(const Group& group, comm::Collective collective, double bytes, Parts parts) const;
-  std::vector<comm::Algorithm> candidates(const Group& group, comm::Collective collective, Parts parts) const;
+  std::vector<comm::Algorithm> candidates(const Group& group, comm::Collective collective) const;
   static std::optional<comm::Algorithm> named(const Group& group, comm::Collective collective, Parts parts);
   comm::Algorithm fastest(const Group& group, comm::Collective collective, double bytes, Parts parts) const;
   comm::Choice as_run(const Group& group, comm::Collective collective, double bytes, Parts parts) const;
