@@ -10,7 +10,7 @@ import unittest
 
 from training import Training, write_cifar
 
-FAMILIES = ["alexnet", "bert", "gpt", "lenet", "llama", "lstm", "mlp", "resnet", "seq2seq", "swin", "vgg",
+FAMILIES = ["alexnet", "bert", "gpt", "lenet", "llama", "lstm", "lstm_seq2seq", "mlp", "resnet", "seq2seq", "swin", "vgg",
             "wide_resnet"]
 SMALL_SWIN = ["--model.family=swin", "--model.layers=8", "--model.heads=2", "--model.hidden=16"]
 SHORT = ["--train.steps=2", "--train.batch=4", "--train.threads=1", "--train.eval_batches=1"]

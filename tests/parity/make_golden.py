@@ -83,6 +83,9 @@ CASES = {
                                source_seq=11),
                     optim=dict(kind="adamw", lr=3e-3, **ADAM), clip_norm=1.0, label_smoothing=0.1, rows=6,
                     sample=[11, 9], ignored=0.7, samples=16),
+    "lstm_seq2seq": dict(model=dict(family="lstm_seq2seq", layers=2, hidden=20, vocab=31, seq=9, source_seq=11),
+                         optim=dict(kind="adamw", lr=3e-3, **ADAM), clip_norm=1.0, rows=6, sample=[11, 9], ignored=0.7,
+                         samples=16),
 }
 # `samples` is the number of elements of each tensor that a golden stores.
 DEFAULTS = dict(clip_norm=0.0, label_smoothing=0.0, accumulate=1, ignored=0.0, steps=10, samples=64)

@@ -122,23 +122,49 @@ def llama(p, o, ids, buffers, training):
 
 
 # An embedding, torch.nn.LSTM and a linear head.
-def lstm_parameters(o):
+def lstm_layer_parameters(o, prefix):
     h = o["hidden"]
-    result = {"embedding.weight": ((o["vocab"], h), 0.0, 1.0), "head.weight": matrix((o["vocab"], h), h),
-              "head.bias": bias(o["vocab"])}
-    for n in range(o["layers"]):
-        for name, shape in (("weight_ih", (4 * h, h)), ("weight_hh", (4 * h, h)), ("bias_ih", (4 * h,)),
-                            ("bias_hh", (4 * h,))):
-            result[f"lstm.{name}_l{n}"] = (shape, 0.0, 1 / math.sqrt(h))
-    return result
+    shapes = (("weight_ih", (4 * h, h)), ("weight_hh", (4 * h, h)), ("bias_ih", (4 * h,)), ("bias_hh", (4 * h,)))
+    return {f"{prefix}.{name}_l{n}": (shape, 0.0, 1 / math.sqrt(h)) for n in range(o["layers"]) for name, shape in shapes}
+
+
+def lstm_layers(p, o, x, prefix, start=None):
+    layers = torch.nn.LSTM(o["hidden"], o["hidden"], o["layers"], batch_first=True)
+    # The list that its forward reads; torch.nn.utils.stateless does not replace it in 1.13.
+    layers._flat_weights = [p[f"{prefix}.{name}"] for name in layers._flat_weights_names]
+    if start is None:
+        return layers(x)[0]
+    start = start.expand(o["layers"], *start.shape).contiguous()
+    return layers(x, (start, torch.zeros_like(start)))[0]
+
+
+def lstm_parameters(o):
+    return {"embedding.weight": ((o["vocab"], o["hidden"]), 0.0, 1.0), **lstm_layer_parameters(o, "lstm"),
+            **linear_parameters("head", o["hidden"], o["vocab"])}
 
 
 def lstm(p, o, ids, buffers, training):
-    layers = torch.nn.LSTM(o["hidden"], o["hidden"], o["layers"], batch_first=True)
-    # The list that its forward reads; torch.nn.utils.stateless does not replace it in 1.13.
-    layers._flat_weights = [p["lstm." + name] for name in layers._flat_weights_names]
-    y, _ = layers(p["embedding.weight"][ids])
-    return F.linear(y, p["head.weight"], p["head.bias"])
+    return linear(p, lstm_layers(p, o, p["embedding.weight"][ids], "lstm"), "head")
+
+
+def lstm_seq2seq_parameters(o):
+    h = o["hidden"]
+    return {"embedding.weight": ((o["vocab"], h), 0.0, 1.0), **lstm_layer_parameters(o, "encoder"),
+            **lstm_layer_parameters(o, "decoder"), **linear_parameters("decoder.start", h, h),
+            **{f"attention.{what}.weight": matrix((h, h), h) for what in ("query", "found", "state")},
+            **linear_parameters("head", h, o["vocab"])}
+
+
+def lstm_seq2seq(p, o, inputs, buffers, training):
+    source, lengths, ids = inputs
+    states = lstm_layers(p, o, p["embedding.weight"][source], "encoder")
+    real = torch.arange(source.shape[1])[None, :] < lengths[:, None]
+    mean = (states * real[:, :, None]).sum(1) / lengths[:, None]
+    x = lstm_layers(p, o, p["embedding.weight"][ids], "decoder", torch.tanh(linear(p, mean, "decoder.start")))
+    scores = F.linear(x, p["attention.query.weight"]) @ states.transpose(1, 2) / math.sqrt(o["hidden"])
+    found = scores.masked_fill(~real[:, None, :], -math.inf).softmax(-1) @ states
+    seen = torch.tanh(F.linear(found, p["attention.found.weight"]) + F.linear(x, p["attention.state.weight"]))
+    return linear(p, seen, "head")
 
 
 def linear_parameters(name, inputs, outputs):
@@ -563,4 +589,4 @@ def seq2seq(p, o, inputs, buffers, training):
 
 MODELS = {name: (globals()[name], globals()[name + "_parameters"], globals().get(name + "_buffers", lambda o: {}))
           for name in ("gpt", "llama", "lstm", "mlp", "lenet", "resnet", "bert", "alexnet", "vgg", "wide_resnet",
-                       "swin", "seq2seq")}
+                       "swin", "seq2seq", "lstm_seq2seq")}

@@ -100,7 +100,7 @@ TEST(Pipelines, GiveTheSameBits) {
     return training;
   };
   for (const char* precision : {"f32", "bf16"}) {
-    for (const char* golden : {"llama", "resnet20", "lstm"}) {
+    for (const char* golden : {"llama", "resnet20", "lstm", "lstm_seq2seq"}) {
       Reference reference(with(golden, precision));
       for (const char* keys : {R"("pipe:2", "schedule": "gpipe")", R"("pipe:3", "schedule": "1f1b")",
                                R"("pipe:2", "schedule": "zb_h1")", R"("pipe:2", "schedule": "zb_v")"}) {
@@ -445,6 +445,7 @@ std::vector<PlanCase> plan_cases() {
           {"bert", "f32", both({plan_on("zero3", "data:2")}, transformer)},
           {"seq2seq", "f32", both(rows, transformer)},
           {"seq2seq", "bf16", {plan_on("zero2", "data:3"), plan_on("megatron+sequence", "tensor:2 data:2")}},
+          {"lstm_seq2seq", "f32", both(rows, tensor)},
           {"swin", "f32", {plan_on("zero1", "data:2"), plan_on("megatron", "tensor:2")}},
           {"alexnet_small", "f32", {plan_on("hybrid_cnn+zero1", "data:2 tensor:2")}},
           {"wide_resnet16", "f32", {plan_on("zero3", "data:2")}},

@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, Resume,
                                          ResumeCase{"llama_accumulated", "bf16", 0.1},
                                          ResumeCase{"lstm", "f32", 0.2}, ResumeCase{"lenet_lars", "f32", 0.0},
                                          ResumeCase{"resnet20", "f32", 0.0},
-                                         ResumeCase{"seq2seq", "f32", 0.1}),
+                                         ResumeCase{"seq2seq", "f32", 0.1}, ResumeCase{"lstm_seq2seq", "f32", 0.1}),
                          [](const auto& param) {
                            return std::string(param.param.golden) + "_" + param.param.precision;
                          });

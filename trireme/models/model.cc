@@ -7,9 +7,9 @@
 namespace trireme {
 namespace {
 
-constexpr const ModelRecord& (*kModels[])() = {gpt_model,    llama_model,       bert_model,    lstm_model,
-                                               mlp_model,    lenet_model,       alexnet_model, vgg_model,
-                                               resnet_model, wide_resnet_model, swin_model,    seq2seq_model};
+constexpr const ModelRecord& (*kModels[])() = {
+    gpt_model, llama_model,  bert_model,        lstm_model, mlp_model,     lenet_model,       alexnet_model,
+    vgg_model, resnet_model, wide_resnet_model, swin_model, seq2seq_model, lstm_seq2seq_model};
 
 }  // namespace
 

@@ -127,5 +127,6 @@ const ModelRecord& alexnet_model();
 const ModelRecord& vgg_model();
 const ModelRecord& swin_model();
 const ModelRecord& seq2seq_model();
+const ModelRecord& lstm_seq2seq_model();
 
 }  // namespace trireme

@@ -118,7 +118,7 @@ TEST_P(TogetherOrAlone, TextsAreTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Generator, TogetherOrAlone,
-                         ::testing::Values("gpt", "llama", "experts", "lstm", "seq2seq"));
+                         ::testing::Values("gpt", "llama", "experts", "lstm", "seq2seq", "lstm_seq2seq"));
 
 TEST(Generator, ASourceThatIsTooLongIsRefused) {
   Writer writer(model_of_family("seq2seq"), 1);

@@ -321,6 +321,11 @@ class Drawing {
     if (dice_.chance(0.8)) set("model.source_seq", dice_.between(1, 16));
   }
 
+  void draw_lstm_seq2seq() {
+    draw_lstm();
+    if (dice_.chance(0.8)) set("model.source_seq", dice_.between(1, 16));
+  }
+
   // Four stages, each of half the patches a side; windows that some of them fill and others do not.
   void draw_swin() {
     set("model.layers", dice_.number({8, 8, 9}));
@@ -526,6 +531,7 @@ const std::vector<Drawing::DrawnFamily> Drawing::kFamilies = {
     {"wide_resnet", 1, &Drawing::draw_wide_resnet, {"hybrid_cnn", "hybrid_cnn"}, BatchNorm::kYes},
     {"swin", 1, &Drawing::draw_swin, {"megatron", "megatron"}},
     {"seq2seq", 1, &Drawing::draw_seq2seq, {"megatron", "megatron", "megatron+sequence"}},
+    {"lstm_seq2seq", 1, &Drawing::draw_lstm_seq2seq, {"megatron", "megatron"}},
 };
 
 // Nothing in a case holds a quote of its own.

@@ -59,7 +59,7 @@ TEST(RandomCase, DrawsOfEverything) {
     }
   }
   EXPECT_EQ(families, (std::set<std::string>{"gpt", "llama", "bert", "lstm", "mlp", "lenet", "alexnet", "vgg",
-                                             "resnet", "wide_resnet", "swin", "seq2seq"}));
+                                             "resnet", "wide_resnet", "swin", "seq2seq", "lstm_seq2seq"}));
   EXPECT_EQ(precisions, (std::set<std::string>{"f32", "bf16", "f16"}));
   EXPECT_EQ(kinds.size(), 7);
   EXPECT_THAT(methods, IsSupersetOf({"", "local", "fedavg", "diloco", "delayed", "d_psgd", "sgp", "ad_psgd",
