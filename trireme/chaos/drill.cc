@@ -7,6 +7,7 @@
 #include "trireme/base/enum_name.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/plan/plan.h"
 
 namespace trireme::chaos {
 namespace {
@@ -232,6 +233,16 @@ const std::vector<Drill>& drills() {
   return kDrills;
 }
 
+// Copies in memory are made where all ranks have something in common.
+int64_t steps_a_loss_may_cost(const ChosenDrill& chosen) {
+  int64_t period = 1;
+  if (!chosen.plan.empty()) {
+    const Agreement& agreement = read_plan(chosen.plan, chosen.drill->ranks).agreement;
+    if (agreement.has_own_weights()) period = agreement.period();
+  }
+  return std::max(chosen.drill->steps_again, period);
+}
+
 std::vector<ChosenDrill> chosen(const Choice& choice) {
   std::vector<std::string> names;
   for (const Drill& drill : drills()) names.emplace_back(drill.name);
@@ -250,8 +261,9 @@ std::vector<ChosenDrill> chosen(const Choice& choice) {
     if (!is_wanted(drill) || (choice.hosts > 1 && !drill.over_hosts)) continue;
     for (const char* transport : {"shm", "tcp"}) {
       const bool goes = transport == std::string_view("tcp") || (drill.over_shm && choice.hosts == 1);
-      if (goes && (choice.transport.empty() || choice.transport == transport))
-        result.push_back({&drill, transport, choice.hosts});
+      if (!goes || (!choice.transport.empty() && choice.transport != transport)) continue;
+      if (choice.plans.empty()) result.push_back({&drill, transport, choice.hosts});
+      for (const std::string& plan : choice.plans) result.push_back({&drill, transport, choice.hosts, plan});
     }
   }
   if (result.empty())

@@ -64,17 +64,23 @@ const std::vector<Drill>& drills();
 
 // Which ones a person asked for.
 struct Choice {
-  std::vector<std::string> only = {};  // names, or beginnings of names; empty: all
-  std::string transport = {};          // "shm" or "tcp"; empty: both
-  int hosts = 1;                       // 2: drills that go over two hosts, on network namespaces
+  std::vector<std::string> only = {};   // names, or beginnings of names; empty: all
+  std::string transport = {};           // "shm" or "tcp"; empty: both
+  int hosts = 1;                        // 2: drills that go over two hosts, on network namespaces
+  std::vector<std::string> plans = {};  // each drill under each of them; empty: under that of the command
 };
 
-// A drill over one transport.
+// A drill over one transport, under one plan.
 struct ChosenDrill {
   const Drill* drill;
   std::string transport;
   int hosts;
+  std::string plan = {};  // of its jobs, as --plan takes it; "": that of the command
 };
+// How many steps a loss may cost: those of the drill, or of a plan whose ranks agree more rarely than that.
+// Throws Error where the plan can not be.
+int64_t steps_a_loss_may_cost(const ChosenDrill& chosen);
+
 // In the order of the table. Throws Error where a name is that of no drill, or nothing is left.
 std::vector<ChosenDrill> chosen(const Choice& choice);
 

@@ -5,14 +5,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
 namespace trireme::chaos {
 namespace {
 
-std::string place_of(const ChosenDrill& drill) {
+std::string way_of(const ChosenDrill& drill) {
   return drill.hosts > 1 ? fmt::format("{}, {} hosts", drill.transport, drill.hosts) : drill.transport;
+}
+std::string place_of(const ChosenDrill& drill) {
+  return way_of(drill) + (drill.plan.empty() ? "" : " under " + drill.plan);
 }
 
 // "0.03 / 1", the slowest against what is promised.
@@ -40,19 +44,39 @@ std::string percentiles(std::string_view what, std::vector<double> seconds) {
                      seconds.back());
 }
 
+std::string summary_of(const std::string& name, std::span<const Result> results,
+                       const std::function<bool(const Result&)>& is_one) {
+  std::vector<double> detections, recoveries;
+  int64_t runs = 0, kept = 0, steps_again = 0;
+  for (const Result& result : results) {
+    if (!is_one(result)) continue;
+    ++runs;
+    kept += result.kept();
+    steps_again = std::max(steps_again, result.steps_again);
+    detections.insert(detections.end(), result.detections.begin(), result.detections.end());
+    recoveries.insert(recoveries.end(), result.recoveries.begin(), result.recoveries.end());
+  }
+  std::string text = fmt::format("{}: kept in {} of {} drills", name, kept, runs);
+  if (!recoveries.empty()) text += fmt::format(", steps made again at most {}", steps_again);
+  return text + "\n" + percentiles("detected ", std::move(detections)) +
+         percentiles("recovered", std::move(recoveries));
+}
+
 }  // namespace
 
 std::string table_head() {
-  return fmt::format("{:<16} {:<12} {:<11} {:<13} {:>7}  {:<9} {:>14} {:>14}  {}\n", "drill", "fault",
-                     "phase", "transport", "promise", "expected", "detected / s", "recovered / s", "outcome");
+  return fmt::format("{:<16} {:<12} {:<11} {:<13} {:>7}  {:<9} {:>14} {:>14}  {:<7}  {}\n", "drill", "fault",
+                     "phase", "transport", "promise", "expected", "detected / s", "recovered / s", "outcome",
+                     "plan");
 }
 
 std::string table_line(const Result& result) {
   const Drill& drill = *result.drill.drill;
-  return fmt::format("{:<16} {:<12} {:<11} {:<13} {:>7}  {:<9} {:>14} {:>14}  {}\n", drill.name,
-                     name(drill.fault), name(drill.phase), place_of(result.drill), promise_text(drill),
+  return fmt::format("{:<16} {:<12} {:<11} {:<13} {:>7}  {:<9} {:>14} {:>14}  {:<7}  {}\n", drill.name,
+                     name(drill.fault), name(drill.phase), way_of(result.drill), promise_text(drill),
                      name(drill.expected), against(result.detections, drill.detection),
-                     against(result.recoveries, drill.recovery), result.kept() ? "kept" : "BROKEN");
+                     against(result.recoveries, drill.recovery), result.kept() ? "kept" : "BROKEN",
+                     result.drill.plan);
 }
 
 std::string drill_line(const Drill& drill) {
@@ -65,37 +89,36 @@ std::string drill_line(const Drill& drill) {
 std::string summary_of(std::span<const Result> results) {
   std::string text;
   std::set<std::string> seen;
+  const auto add = [&](const std::string& name, const std::function<bool(const Result&)>& is_one) {
+    if (std::ranges::count_if(results, is_one) > 1 && seen.insert(name).second)
+      text += summary_of(name, results, is_one);
+  };
   for (const Result& first : results) {
     const auto is_alike = [&](const Result& other) {
       return other.drill.drill == first.drill.drill && place_of(other.drill) == place_of(first.drill);
     };
-    const auto runs = std::ranges::count_if(results, is_alike);
-    const std::string name = fmt::format("{} over {}", first.drill.drill->name, place_of(first.drill));
-    if (runs < 2 || !seen.insert(name).second) continue;
-    std::vector<double> detections, recoveries;
-    int64_t kept = 0, steps_again = 0;
-    for (const Result& result : results) {
-      if (!is_alike(result)) continue;
-      kept += result.kept();
-      steps_again = std::max(steps_again, result.steps_again);
-      detections.insert(detections.end(), result.detections.begin(), result.detections.end());
-      recoveries.insert(recoveries.end(), result.recoveries.begin(), result.recoveries.end());
-    }
-    text += fmt::format("{}: kept in {} of {} drills{}\n", name, kept, runs,
-                        recoveries.empty() ? "" : fmt::format(", steps made again at most {}", steps_again));
-    text += percentiles("detected ", std::move(detections)) + percentiles("recovered", std::move(recoveries));
+    add(fmt::format("{} over {}", first.drill.drill->name, place_of(first.drill)), is_alike);
+  }
+  for (const Result& first : results) {
+    const auto is_of_drill = [&](const Result& other) { return other.drill.drill == first.drill.drill; };
+    const auto elsewhere = [&](const Result& other) {
+      return is_of_drill(other) && place_of(other.drill) != place_of(first.drill);
+    };
+    if (std::ranges::any_of(results, elsewhere))
+      add(fmt::format("{} in all", first.drill.drill->name), is_of_drill);
   }
   return text;
 }
 
-std::string command_of(const Result& result, const std::string& plan) {
-  return fmt::format("trireme chaos --only {} --transport {} --seed {}{}{}", result.drill.drill->name,
-                     result.drill.transport, result.seed,
-                     result.drill.hosts > 1 ? fmt::format(" --hosts {}", result.drill.hosts) : "",
-                     plan.empty() ? "" : fmt::format(" --plan '{}'", plan));
+std::string command_of(const Result& result) {
+  const ChosenDrill& chosen = result.drill;
+  return fmt::format("trireme chaos --only {} --transport {} --seed {}{}{}", chosen.drill->name,
+                     chosen.transport, result.seed,
+                     chosen.hosts > 1 ? fmt::format(" --hosts {}", chosen.hosts) : "",
+                     chosen.plan.empty() ? "" : fmt::format(" --plan '{}'", chosen.plan));
 }
 
-nlohmann::ordered_json json_of(std::span<const Result> results, const std::string& plan) {
+nlohmann::ordered_json json_of(std::span<const Result> results) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Result& result : results) {
     const Drill& drill = *result.drill.drill;
@@ -113,7 +136,8 @@ nlohmann::ordered_json json_of(std::span<const Result> results, const std::strin
                                   {"steps_again", result.steps_again},
                                   {"seconds", result.seconds},
                                   {"seed", result.seed},
-                                  {"command", command_of(result, plan)}};
+                                  {"command", command_of(result)}};
+    if (!result.drill.plan.empty()) one["plan"] = result.drill.plan;
     if (drill.detection > 0) one["detection_limit_seconds"] = drill.detection;
     if (drill.recovery > 0) one["recovery_limit_seconds"] = drill.recovery;
     if (!result.kept()) one["broken"] = result.broken;

@@ -29,7 +29,8 @@ class DrillRun {
  public:
   DrillRun(const ChosenDrill& chosen, uint64_t seed, const SceneOptions& options, Result& result)
       : drill_(*chosen.drill),
-        key_{seed, stream_id(fmt::format("{} {}", chosen.drill->name, chosen.transport))},
+        steps_again_(steps_a_loss_may_cost(chosen)),
+        key_{seed, stream_id(fmt::format("{} {}{}", chosen.drill->name, chosen.transport, chosen.plan))},
         result_(result),
         scene_(chosen, options) {}
 
@@ -161,9 +162,8 @@ class DrillRun {
       });
       await_steps(kFirstSteps);
     }
-    if (result_.steps_again > drill_.steps_again)
-      throw_error("a loss cost {} steps, and at most {} are promised", result_.steps_again,
-                  drill_.steps_again);
+    if (result_.steps_again > steps_again_)
+      throw_error("a loss cost {} steps, and at most {} are promised", result_.steps_again, steps_again_);
     if (const int more = resources_of(launcher).descriptors - descriptors; more > 0)
       throw_error("after {} losses the launcher has {} more open files", drill_.faults, more);
   }
@@ -272,6 +272,7 @@ class DrillRun {
   }
 
   const Drill& drill_;
+  const int64_t steps_again_;  // that a loss may cost
   const RngKey key_;
   uint64_t draws_ = 0;
   Result& result_;
