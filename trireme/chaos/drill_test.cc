@@ -77,6 +77,13 @@ TEST(Drills, MayCostAsManySteps) {
   EXPECT_EQ(cost(R"({"mesh": "data:4", "exchange": {"method": "local", "steps": 4}})"), 4);
 }
 
+TEST(Drills, OfASoakAreThoseInWhichAJobGoesOn) {
+  const auto drills = chosen({.transport = "shm", .soak_seconds = 9});
+  EXPECT_THAT(names_of(drills), ElementsAre("elastic-kill shm", "elastic-stop shm"));
+  EXPECT_EQ(drills[0].soak_seconds, 9);
+  EXPECT_THAT(refusal({.only = {"kill-step"}, .soak_seconds = 9}), HasSubstr("choose from elastic-kill"));
+}
+
 TEST(Drills, OverTwoHostsAreOverTcp) {
   for (const ChosenDrill& one : chosen({.hosts = 2})) {
     EXPECT_EQ(one.transport, "tcp");

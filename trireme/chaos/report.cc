@@ -26,43 +26,45 @@ std::string against(const std::vector<double>& seconds, double limit) {
   return limit > 0 ? fmt::format("{:.2f} / {:g}", slowest, limit) : fmt::format("{:.2f}", slowest);
 }
 
-// The value below which this share of them lies; `sorted` is not empty.
-double percentile(const std::vector<double>& sorted, double share) {
-  const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(sorted.size())));
-  return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
-}
-
 std::string promise_text(const Drill& drill) {
   return drill.promise > 0 ? std::to_string(drill.promise) : "none";
 }
 
-std::string percentiles(std::string_view what, std::vector<double> seconds) {
+std::string percentiles(std::string_view what, const std::vector<double>& seconds) {
   if (seconds.empty()) return "";
-  std::ranges::sort(seconds);
   return fmt::format("  {} p50 {:.2f} s, p95 {:.2f} s, p99 {:.2f} s, most {:.2f} s\n", what,
                      percentile(seconds, 0.5), percentile(seconds, 0.95), percentile(seconds, 0.99),
-                     seconds.back());
+                     percentile(seconds, 1));
 }
 
 std::string summary_of(const std::string& name, std::span<const Result> results,
                        const std::function<bool(const Result&)>& is_one) {
   std::vector<double> detections, recoveries;
-  int64_t runs = 0, kept = 0, steps_again = 0;
+  int64_t runs = 0, kept = 0, steps_again = 0, struck = 0, found = 0;
   for (const Result& result : results) {
     if (!is_one(result)) continue;
     ++runs;
     kept += result.kept();
+    struck += result.struck;
+    found += result.found;
     steps_again = std::max(steps_again, result.steps_again);
     detections.insert(detections.end(), result.detections.begin(), result.detections.end());
     recoveries.insert(recoveries.end(), result.recoveries.begin(), result.recoveries.end());
   }
   std::string text = fmt::format("{}: kept in {} of {} drills", name, kept, runs);
+  if (struck > 0) text += fmt::format(", {} of {} faults found, the others harmed nothing", found, struck);
   if (!recoveries.empty()) text += fmt::format(", steps made again at most {}", steps_again);
-  return text + "\n" + percentiles("detected ", std::move(detections)) +
-         percentiles("recovered", std::move(recoveries));
+  return text + "\n" + percentiles("detected ", detections) + percentiles("recovered", recoveries);
 }
 
 }  // namespace
+
+double percentile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(values.size())));
+  return values[std::clamp<size_t>(rank, 1, values.size()) - 1];
+}
 
 std::string table_head() {
   return fmt::format("{:<16} {:<12} {:<11} {:<13} {:>7}  {:<9} {:>14} {:>14}  {:<7}  {}\n", "drill", "fault",
@@ -77,6 +79,14 @@ std::string table_line(const Result& result) {
                      name(drill.expected), against(result.detections, drill.detection),
                      against(result.recoveries, drill.recovery), result.kept() ? "kept" : "BROKEN",
                      result.drill.plan);
+}
+
+std::string soak_text(const Result& result) {
+  if (result.resources.empty()) return "";
+  return fmt::format("  {} losses in {:.0f} s, steps made again at most {}\n", result.recoveries.size(),
+                     result.seconds, result.steps_again) +
+         percentiles("detected ", result.detections) + percentiles("recovered", result.recoveries) +
+         text_of(result.resources);
 }
 
 std::string drill_line(const Drill& drill) {
@@ -137,6 +147,7 @@ nlohmann::ordered_json json_of(std::span<const Result> results) {
                                   {"seconds", result.seconds},
                                   {"seed", result.seed},
                                   {"command", command_of(result)}};
+    if (result.struck > 0) one.update({{"faults", result.struck}, {"found", result.found}});
     if (!result.drill.plan.empty()) one["plan"] = result.drill.plan;
     if (drill.detection > 0) one["detection_limit_seconds"] = drill.detection;
     if (drill.recovery > 0) one["recovery_limit_seconds"] = drill.recovery;

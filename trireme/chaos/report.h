@@ -15,6 +15,9 @@ std::string table_head();
 std::string table_line(const Result& result);
 std::string drill_line(const Drill& drill);
 
+// What became of the resources of a soak; "" of other drills.
+std::string soak_text(const Result& result);
+
 // For each drill, transport and plan that was run more than once, and for each drill in all: medians, 95th
 // and 99th percentiles. "" where there is none.
 std::string summary_of(std::span<const Result> results);

@@ -73,5 +73,20 @@ TEST(ChaosRuns, AreALeakWhereFilesOrMemoryGrow) {
   EXPECT_THAT(runs.leak(), HasSubstr("90.0 MiB at the end"));
 }
 
+TEST(ChaosRuns, GrowWhereTheLastSamplesAreAboveAllOfTheFirst) {
+  std::vector<JobResources> samples;
+  for (int i = 0; i < 40; ++i)
+    samples.push_back(
+        {.launcher = {10 + i % 2, 10 << 20}, .rank = {20, size_t{20} << 20}, .shared_files = i % 5});
+  EXPECT_EQ(growth_in(samples), "");
+  for (int i = 20; i < 40; ++i) samples[static_cast<size_t>(i)].launcher.descriptors = i;
+  EXPECT_EQ(growth_in(samples),
+            "open files of the launcher: 11 at most in the first 10 samples, 30 at least in the last 10");
+  for (int i = 20; i < 40; ++i) samples[static_cast<size_t>(i)].launcher.descriptors = 10;
+  for (int i = 20; i < 40; ++i) samples[static_cast<size_t>(i)].rank.resident_bytes += size_t{5} << 20;
+  EXPECT_THAT(growth_in(samples), HasSubstr("memory of a rank: 20.0 MiB at most"));
+  EXPECT_EQ(growth_in(std::span(samples).first(5)), "");
+}
+
 }  // namespace
 }  // namespace trireme::chaos

@@ -24,7 +24,7 @@ struct ChaosFlags {
 };
 
 void print_result(const chaos::Result& result) {
-  fmt::print("{}", chaos::table_line(result));
+  fmt::print("{}{}", chaos::table_line(result), chaos::soak_text(result));
   if (!result.kept())
     fmt::print("    {}\n    again: {}\n", printable(result.broken), chaos::command_of(result));
   std::fflush(stdout);
@@ -82,6 +82,9 @@ int chaos(std::span<const std::string> arguments) {
   app.add_option("--seconds", flags.runs.seconds, "rounds for so long, to see that nothing leaks")
       ->check(CLI::Range(1.0, 1e7))
       ->excludes(times);
+  app.add_option("--soak", flags.choice.soak_seconds,
+                 "one job that loses ranks for so many seconds; fails if open files, memory or /dev/shm grow")
+      ->check(CLI::Range(1.0, 1e7));
   app.add_option("--json", flags.json, "write the results to this file")->type_name("FILE");
   app.add_flag("--list", flags.list, "show the drills, and run none");
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;
