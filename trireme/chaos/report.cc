@@ -52,7 +52,9 @@ std::string summary_of(const std::string& name, std::span<const Result> results,
     recoveries.insert(recoveries.end(), result.recoveries.begin(), result.recoveries.end());
   }
   std::string text = fmt::format("{}: kept in {} of {} drills", name, kept, runs);
-  if (struck > 0) text += fmt::format(", {} of {} faults found, the others harmed nothing", found, struck);
+  if (struck > 0)
+    text += fmt::format(", {} of {} faults found{}", found, struck,
+                        kept == runs ? ", the others harmed nothing" : "");
   if (!recoveries.empty()) text += fmt::format(", steps made again at most {}", steps_again);
   return text + "\n" + percentiles("detected ", detections) + percentiles("recovered", recoveries);
 }

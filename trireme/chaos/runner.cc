@@ -32,8 +32,7 @@ class DrillRun {
  public:
   DrillRun(const ChosenDrill& chosen, uint64_t seed, const SceneOptions& options, Result& result)
       : drill_(*chosen.drill),
-        steps_again_(steps_a_loss_may_cost(chosen)),
-        soak_seconds_(chosen.soak_seconds),
+        chosen_(chosen),
         key_{seed, stream_id(fmt::format("{} {}{}", chosen.drill->name, chosen.transport, chosen.plan))},
         result_(result),
         scene_(chosen, options) {}
@@ -154,9 +153,9 @@ class DrillRun {
     const pid_t launcher = job().children().front()->pid();
     int descriptors = 0;
     const Clock::time_point begin = Clock::now();
-    for (int fault = 0; fault < drill_.faults || seconds_since(begin) < soak_seconds_; ++fault) {
+    for (int fault = 0; fault < drill_.faults || seconds_since(begin) < chosen_.soak_seconds; ++fault) {
       await_phase();
-      if (soak_seconds_ > 0) watch_resources(fault);
+      if (chosen_.soak_seconds > 0) watch_resources(fault);
       if (fault == 0) descriptors = resources_of(launcher).descriptors;
       const Strike strike = strike_once();
       if (drill_.detection > 0) await_name(strike);
@@ -171,8 +170,8 @@ class DrillRun {
       });
       await_steps(kFirstSteps);
     }
-    if (result_.steps_again > steps_again_)
-      throw_error("a loss cost {} steps, and at most {} are promised", result_.steps_again, steps_again_);
+    if (const int64_t most = steps_a_loss_may_cost(chosen_); result_.steps_again > most)
+      throw_error("a loss cost {} steps, and at most {} are promised", result_.steps_again, most);
     if (const double seconds = percentile(result_.recoveries, kRecovered);
         drill_.recovery > 0 && seconds > drill_.recovery)
       throw_error("{:g} % of the next steps came after up to {:.2f} s, and {:g} s are promised",
@@ -205,7 +204,7 @@ class DrillRun {
                      [&] { return (step = job().time_of_step_from(known)) != Clock::time_point::max(); });
     const double seconds = std::chrono::duration<double>(step - strike.at).count();
     result_.recoveries.push_back(seconds);
-    if (soak_seconds_ > 0) return;  // of many, some may take longer
+    if (chosen_.soak_seconds > 0) return;  // of many, some may take longer
     if (drill_.recovery > 0 && seconds > drill_.recovery)
       throw_error("the next step came after {:.2f} s, and {:g} s are promised", seconds, drill_.recovery);
   }
@@ -237,25 +236,21 @@ class DrillRun {
   // What harms nobody need not be found: its numbers are compared at the end. Returns whether the job goes
   // on; where it does not, it has named a rank that was struck.
   bool stay_right() {
-    std::vector<Strike> strikes;
     for (int fault = 0; fault < drill_.faults; ++fault) {
       await_phase();
-      strikes.push_back(strike_once());
+      const Strike strike = strike_once();
       ++result_.struck;
       const int64_t steps = job().steps() + kFirstSteps;
-      job().wait_until(
-          "steps after a flip", kLongest, [&] { return job().steps() >= steps; }, Job::End::kMayCome);
-      const Strike& last = strikes.back();
-      const Line* line = job().find_line(last.at, names_of_fault(drill_, last, /*has_launcher=*/true));
-      if (line) {
+      const auto goes_on = [&] { return job().steps() >= steps; };
+      job().wait_until("steps after a flip", kLongest, goes_on, Job::End::kMayCome);
+      if (job().find_line(strike.at, names_of_fault(drill_, strike, /*has_launcher=*/true))) {
         ++result_.found;
-        result_.detections.push_back(std::chrono::duration<double>(line->at - last.at).count());
-      }
-      if (job().steps() >= steps) continue;
-      if (!line)
-        throw_error("the job ended, and did not name rank {}; it said last:\n{}", last.rank,
+        await_name(strike);
+        if (!goes_on()) return false;
+      } else if (!goes_on()) {
+        throw_error("the job ended, and did not name rank {}; it said last:\n{}", strike.rank,
                     job().last_lines(12));
-      return false;
+      }
     }
     return true;
   }
@@ -322,8 +317,7 @@ class DrillRun {
   }
 
   const Drill& drill_;
-  const int64_t steps_again_;  // that a loss may cost
-  const double soak_seconds_;
+  const ChosenDrill chosen_;
   const RngKey key_;
   uint64_t draws_ = 0;
   Result& result_;
