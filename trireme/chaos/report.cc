@@ -26,6 +26,12 @@ std::string against(const std::vector<double>& seconds, double limit) {
   return limit > 0 ? fmt::format("{:.2f} / {:g}", slowest, limit) : fmt::format("{:.2f}", slowest);
 }
 
+std::string outcome_of(const Result& result) {
+  const std::string_view outcome = result.kept() ? "kept" : "BROKEN";
+  if (result.drill.plan.empty()) return std::string(outcome);
+  return fmt::format("{:<7}  {}", outcome, result.drill.plan);
+}
+
 std::string promise_text(const Drill& drill) {
   return drill.promise > 0 ? std::to_string(drill.promise) : "none";
 }
@@ -76,11 +82,10 @@ std::string table_head() {
 
 std::string table_line(const Result& result) {
   const Drill& drill = *result.drill.drill;
-  return fmt::format("{:<16} {:<12} {:<11} {:<13} {:>7}  {:<9} {:>14} {:>14}  {:<7}  {}\n", drill.name,
+  return fmt::format("{:<16} {:<12} {:<11} {:<13} {:>7}  {:<9} {:>14} {:>14}  {}\n", drill.name,
                      name(drill.fault), name(drill.phase), way_of(result.drill), promise_text(drill),
                      name(drill.expected), against(result.detections, drill.detection),
-                     against(result.recoveries, drill.recovery), result.kept() ? "kept" : "BROKEN",
-                     result.drill.plan);
+                     against(result.recoveries, drill.recovery), outcome_of(result));
 }
 
 std::string soak_text(const Result& result) {
