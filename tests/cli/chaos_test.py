@@ -42,6 +42,15 @@ class Chaos(unittest.TestCase):
         text = self.chaos("--transport", "shm", "--only", "disk-full", "--only", "flip-weight")
         self.assertEqual(text.count("kept\n"), 2, text)
 
+    def test_a_soak_of_a_plan(self):
+        text = self.chaos("--transport", "shm", "--only", "elastic-kill", "--plan", "zero3", "--soak", "4")
+        self.assertRegex(text, r"elastic-kill .* kept +zero3\n  \d+ losses in \d+ s, steps made again at most [01]\n")
+        self.assertRegex(text, r"open files of the launcher: (\d+), at the end \1\n")
+
+    def test_flips_are_put_right_or_named(self):
+        text = self.chaos("--transport", "shm", "--only", "flip-number", "--times", "2")
+        self.assertRegex(text, r"kept in 2 of 2 drills, \d+ of \d+ faults found")
+
     def test_a_job_that_can_not_run_breaks_the_promise(self):
         """With the command that repeats it. Data parallelism over three ranks is no plan for two."""
         text = self.chaos("--transport", "shm", "--only", "kill-start", "--plan", '{"mesh": "data:3"}', code=1)

@@ -102,6 +102,8 @@ Example example(Feature feature) {
       return settings({"train.on_spike=skip"});
     case kNumbers:
       return settings({"train.numbers_every=2"});
+    case kRecheck:
+      return settings({"train.recheck_every=2"});
     case kMoments:
       return settings({"optim.kind=adamw"});
     case kCuda:

@@ -20,6 +20,8 @@ extern char** environ;
 namespace trireme::chaos {
 namespace {
 
+constexpr size_t kMostLines = 100'000;
+
 // Set by launchers, and by us for other jobs.
 bool is_of_a_launcher(std::string_view variable) {
   for (const std::string_view start : {"TRIREME_", "OMPI_", "PMI", "SLURM_", "RANK=", "WORLD_SIZE=",
@@ -109,6 +111,12 @@ void Child::take(const char* bytes, size_t size) {
     steps_ += lines_.back().is_step;
   }
   begun_.erase(0, begin);
+  if (lines_.size() > kMostLines) forget_old_steps();
+}
+
+void Child::forget_old_steps() {
+  const auto middle = lines_.begin() + std::ssize(lines_) / 2;
+  lines_.erase(std::remove_if(lines_.begin(), middle, [](const Line& line) { return line.is_step; }), middle);
 }
 
 void Child::look() {

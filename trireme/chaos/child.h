@@ -34,6 +34,7 @@ class Child {
   int output() const { return output_; }  // to poll; -1 when it is closed
   // Takes what there is of its output, and looks whether it has ended, without waiting.
   void look();
+  // Of very many, those of steps of long ago are left out.
   const std::vector<Line>& lines() const { return lines_; }
   int64_t steps() const { return steps_; }  // among the lines
   // As shells have it: 128 + the signal that killed it. Nothing while it runs.
@@ -43,6 +44,7 @@ class Child {
 
  private:
   void take(const char* bytes, size_t size);
+  void forget_old_steps();
 
   pid_t pid_ = -1;
   int output_ = -1;

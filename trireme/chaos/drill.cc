@@ -7,15 +7,17 @@
 #include "trireme/base/enum_name.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
+#include "trireme/plan/plan.h"
 
 namespace trireme::chaos {
 namespace {
 
-constexpr EnumNames<14> kFaultNames = {"kill",      "crash",       "stop",       "pause",     "partition",
-                                       "one way",   "slow link",   "disk full",  "I/O error", "kill at file",
-                                       "flip wire", "flip weight", "flip state", "stranger"};
+constexpr EnumNames<15> kFaultNames = {"kill",       "crash",        "stop",      "pause",
+                                       "partition",  "one way",      "slow link", "disk full",
+                                       "I/O error",  "kill at file", "flip wire", "flip weight",
+                                       "flip state", "flip number",  "stranger"};
 constexpr EnumNames<4> kPhaseNames = {"start", "step", "evaluation", "checkpoint"};
-constexpr EnumNames<5> kExpectedNames = {"named", "goes on", "restarts", "unharmed", "resumes"};
+constexpr EnumNames<6> kExpectedNames = {"named", "goes on", "restarts", "unharmed", "right", "resumes"};
 
 // All states are written by all ranks at every step, and training waits for it.
 const std::vector<std::string> kSavesAlways = {"--run.checkpoint_every=1", "--run.save_in_background=false"};
@@ -220,6 +222,15 @@ const std::vector<Drill>& drills() {
        .ranks = 4,
        .arguments = {"--run.checkpoint_every=1", "--run.save_in_background=false",
                      "--train.compare_every=1"}},
+      {.name = "flip-number",
+       .fault = kFlipNumber,
+       .phase = kStep,
+       .expected = kRight,
+       .promise = 11,
+       .detection = 2,
+       .ranks = 4,
+       .faults = 20,
+       .arguments = {"--train.recheck_every=1", "--train.compare_every=1"}},
       {.name = "stranger",
        .fault = kStranger,
        .phase = kStart,
@@ -230,6 +241,16 @@ const std::vector<Drill>& drills() {
        .over_hosts = true},
   };
   return kDrills;
+}
+
+// Copies in memory are made where all ranks have something in common.
+int64_t steps_a_loss_may_cost(const ChosenDrill& chosen) {
+  int64_t period = 1;
+  if (!chosen.plan.empty()) {
+    const Agreement& agreement = read_plan(chosen.plan, chosen.drill->ranks).agreement;
+    if (agreement.has_own_weights()) period = agreement.period();
+  }
+  return std::max(chosen.drill->steps_again, period);
 }
 
 std::vector<ChosenDrill> chosen(const Choice& choice) {
@@ -248,12 +269,18 @@ std::vector<ChosenDrill> chosen(const Choice& choice) {
   std::vector<ChosenDrill> result;
   for (const Drill& drill : drills()) {
     if (!is_wanted(drill) || (choice.hosts > 1 && !drill.over_hosts)) continue;
+    if (choice.soak_seconds > 0 && (drill.expected != Expected::kGoesOn || drill.same_numbers)) continue;
     for (const char* transport : {"shm", "tcp"}) {
       const bool goes = transport == std::string_view("tcp") || (drill.over_shm && choice.hosts == 1);
-      if (goes && (choice.transport.empty() || choice.transport == transport))
-        result.push_back({&drill, transport, choice.hosts});
+      if (!goes || (!choice.transport.empty() && choice.transport != transport)) continue;
+      const std::vector<std::string> plans =
+          choice.plans.empty() ? std::vector<std::string>{""} : choice.plans;
+      for (const std::string& plan : plans)
+        result.push_back({&drill, transport, choice.hosts, plan, choice.soak_seconds});
     }
   }
+  if (result.empty() && choice.soak_seconds > 0)
+    throw_error("a soak is of a job that goes on without a rank; choose from elastic-kill and elastic-stop");
   if (result.empty())
     throw_error("no drill is left: {}{}{} asks for drills that do not go over {}", join(choice.only, " "),
                 choice.only.empty() ? "" : " ", choice.hosts > 1 ? "--hosts 2" : "this choice",

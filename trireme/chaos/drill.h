@@ -23,6 +23,7 @@ enum class Fault : uint8_t {
   kFlipWire,       // one bit of a message between ranks
   kFlipWeight,     // one bit of a weight in the memory of one rank
   kFlipOptimizer,  // one bit of a state of the optimizer
+  kFlipNumber,     // one bit of a number that one rank computes with, wherever it finds itself
   kStranger,       // a process without the secret wants to be a rank of the job
 };
 std::string_view name(Fault fault);
@@ -36,6 +37,7 @@ enum class Expected : uint8_t {
   kGoesOn,    // the ranks that are left continue, then all of them, to the last step
   kRestarts,  // all ranks are started again, and end with the numbers of a job without faults
   kUnharmed,  // the job ends with the numbers of a job without faults, without having lost a rank
+  kRight,     // the job ends with the numbers of a job without faults, or names the rank that was struck
   kResumes,   // the job ends; the same command continues from a whole checkpoint, with the same numbers
 };
 std::string_view name(Expected expected);
@@ -67,14 +69,23 @@ struct Choice {
   std::vector<std::string> only = {};  // names, or beginnings of names; empty: all
   std::string transport = {};          // "shm" or "tcp"; empty: both
   int hosts = 1;                       // 2: drills that go over two hosts, on network namespaces
+  double soak_seconds =
+      0;  // above 0: only drills in which a job goes on, each in one job that loses ranks for so long
+  std::vector<std::string> plans = {};  // each drill under each of them; empty: under that of the command
 };
 
-// A drill over one transport.
+// A drill over one transport, under one plan.
 struct ChosenDrill {
   const Drill* drill;
   std::string transport;
   int hosts;
+  std::string plan = {};    // of its jobs, as --plan takes it; "": that of the command
+  double soak_seconds = 0;  // of Choice
 };
+// How many steps a loss may cost: those of the drill, or of a plan whose ranks agree more rarely than that.
+// Throws Error where the plan can not be.
+int64_t steps_a_loss_may_cost(const ChosenDrill& chosen);
+
 // In the order of the table. Throws Error where a name is that of no drill, or nothing is left.
 std::vector<ChosenDrill> chosen(const Choice& choice);
 

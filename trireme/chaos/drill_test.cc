@@ -60,6 +60,30 @@ TEST(Drills, AreChosenByNameBeginningAndTransport) {
   EXPECT_THAT(names_of(chosen({.only = {"partition"}})), ElementsAre("partition tcp"));
 }
 
+TEST(Drills, AreMadeUnderEachPlan) {
+  const auto drills = chosen({.only = {"kill-step"}, .transport = "shm", .plans = {"data", "zero1"}});
+  ASSERT_EQ(drills.size(), 2u);
+  EXPECT_EQ(drills[0].plan, "data");
+  EXPECT_EQ(drills[1].plan, "zero1");
+}
+
+TEST(Drills, MayCostAsManySteps) {
+  const auto cost = [](const std::string& plan) {
+    return steps_a_loss_may_cost(
+        chosen({.only = {"elastic-kill"}, .transport = "shm", .plans = {plan}}).front());
+  };
+  EXPECT_EQ(cost("zero3"), 1);
+  EXPECT_EQ(cost(R"({"mesh": "data:4", "exchange": {"method": "d_psgd"}})"), 1);
+  EXPECT_EQ(cost(R"({"mesh": "data:4", "exchange": {"method": "local", "steps": 4}})"), 4);
+}
+
+TEST(Drills, OfASoakAreThoseInWhichAJobGoesOn) {
+  const auto drills = chosen({.transport = "shm", .soak_seconds = 9});
+  EXPECT_THAT(names_of(drills), ElementsAre("elastic-kill shm", "elastic-stop shm"));
+  EXPECT_EQ(drills[0].soak_seconds, 9);
+  EXPECT_THAT(refusal({.only = {"kill-step"}, .soak_seconds = 9}), HasSubstr("choose from elastic-kill"));
+}
+
 TEST(Drills, OverTwoHostsAreOverTcp) {
   for (const ChosenDrill& one : chosen({.hosts = 2})) {
     EXPECT_EQ(one.transport, "tcp");

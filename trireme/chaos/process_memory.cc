@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <vector>
 
@@ -16,12 +19,16 @@
 namespace trireme::chaos {
 namespace {
 
-constexpr std::byte kHighExponentBit{1 << 6};  // of the last byte of a float, little-endian
+constexpr size_t kPageBytes = 4096;                    // or a part of one
+constexpr uint64_t kMostOfRange = uint64_t{64} << 20;  // the jobs are small
+constexpr size_t kAround = 8;                          // floats beside one another that all change
+constexpr std::byte kHighExponentBit{1 << 6};          // of the last byte of a float, little-endian
 
 class MemoryFile {
  public:
-  MemoryFile(pid_t process, int flags)
-      : file_(open(fmt::format("/proc/{}/mem", process).c_str(), flags | O_CLOEXEC)) {}
+  // `what`: a file of the process whose offsets are addresses, or follow from them.
+  MemoryFile(pid_t process, std::string_view what, int flags)
+      : file_(open(fmt::format("/proc/{}/{}", process, what).c_str(), flags | O_CLOEXEC)) {}
   ~MemoryFile() {
     if (file_ >= 0) close(file_);
   }
@@ -40,12 +47,18 @@ class MemoryFile {
   int file_;
 };
 
+[[noreturn]] void throw_no_right(pid_t process) {
+  throw_error(
+      "the memory of process {} can not be opened: {}; flips in memory need the right to trace processes",
+      process, std::strerror(errno));
+}
+
 struct Range {
   uint64_t begin, end;
 };
 
-// Of private memory that may be written. Not what is larger than the machine's memory: that is reserved, not
-// used.
+// Of private memory that may be written. Not what is larger than the machine's memory: that
+// is reserved, not used.
 std::vector<Range> writable_ranges(pid_t process) {
   const uint64_t most =
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -63,6 +76,41 @@ std::vector<Range> writable_ranges(pid_t process) {
   return ranges;
 }
 
+// What may be a weight, a gradient or an activation, as most numbers of other kinds are not: small integers
+// look like denormal floats, and addresses like none of these sizes.
+bool is_usual(float value) {
+  const float size = std::abs(value);
+  return size > 1e-12f && size < 1e3f;
+}
+
+// The pages of a process that are there, at one moment, by their addresses. Others are reserved, and would
+// take memory to read.
+using Page = std::array<float, kPageBytes / sizeof(float)>;
+using Snapshot = std::map<uint64_t, Page>;
+
+bool is_there(const MemoryFile& pages, uint64_t address) {
+  static const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  constexpr uint64_t kPresent = uint64_t{1} << 63;
+  uint64_t entry = 0;
+  return pages.read(address / page_bytes * sizeof entry, &entry, sizeof entry) == sizeof entry &&
+         (entry & kPresent) != 0;
+}
+
+Snapshot snapshot_of(pid_t process) {
+  const MemoryFile memory(process, "mem", O_RDONLY), pages(process, "pagemap", O_RDONLY);
+  if (!memory.is_open() || !pages.is_open()) throw_no_right(process);
+  Snapshot snapshot;
+  for (const Range& range : writable_ranges(process)) {
+    const uint64_t end = std::min(range.end, range.begin + kMostOfRange);
+    for (uint64_t address = range.begin; address < end; address += kPageBytes) {
+      Page page;
+      if (is_there(pages, address) && memory.read(address, page.data(), sizeof page) == sizeof page)
+        snapshot[address] = page;
+    }
+  }
+  return snapshot;
+}
+
 }  // namespace
 
 pid_t process_of(pid_t thread) {
@@ -75,21 +123,18 @@ pid_t process_of(pid_t thread) {
 }
 
 bool read_memory(pid_t process, uint64_t address, void* to, size_t bytes) {
-  return MemoryFile(process, O_RDONLY).read(address, to, bytes) == bytes;
+  return MemoryFile(process, "mem", O_RDONLY).read(address, to, bytes) == bytes;
 }
 
 std::string read_text(pid_t process, uint64_t address) {
   std::string text(4096, '\0');
-  text.resize(MemoryFile(process, O_RDONLY).read(address, text.data(), text.size()));
+  text.resize(MemoryFile(process, "mem", O_RDONLY).read(address, text.data(), text.size()));
   return text.substr(0, text.find('\0'));
 }
 
 std::vector<uint64_t> flip_bit_of(pid_t process, std::span<const std::byte> pattern) {
-  const MemoryFile memory(process, O_RDWR);
-  if (!memory.is_open())
-    throw_error(
-        "the memory of process {} can not be opened: {}; flips in memory need the right to trace processes",
-        process, std::strerror(errno));
+  const MemoryFile memory(process, "mem", O_RDWR);
+  if (!memory.is_open()) throw_no_right(process);
   constexpr size_t kHighByte = 3;  // of a float
   const size_t offset = pattern.size() / 2 / sizeof(float) * sizeof(float) + kHighByte;
   // In pieces that overlap by as much as a pattern may begin in.
@@ -113,6 +158,32 @@ std::vector<uint64_t> flip_bit_of(pid_t process, std::span<const std::byte> patt
     }
   }
   return flipped_at;
+}
+
+std::vector<uint64_t> changing_floats(pid_t process, const std::function<void()>& meanwhile) {
+  const Snapshot before = snapshot_of(process);
+  meanwhile();
+  const Snapshot after = snapshot_of(process);
+  std::vector<uint64_t> found;
+  for (const auto& [address, was] : before) {
+    const auto later = after.find(address);
+    if (later == after.end()) continue;
+    const Page& is = later->second;
+    size_t run = 0;  // of floats that have changed, up to here
+    for (size_t i = 0; i < is.size(); ++i) {
+      run = is_usual(was[i]) && is_usual(is[i]) && was[i] != is[i] ? run + 1 : 0;
+      if (run >= kAround) found.push_back(address + (i - kAround / 2) * sizeof(float));
+    }
+  }
+  return found;
+}
+
+bool flip_bit_at(pid_t process, uint64_t address, int bit) {
+  const MemoryFile memory(process, "mem", O_RDWR);
+  uint32_t word = 0;
+  if (memory.read(address, &word, sizeof word) != sizeof word) return false;
+  word ^= uint32_t{1} << bit;
+  return memory.write(address, &word, sizeof word);
 }
 
 bool is_bit_set(pid_t process, uint64_t address) {

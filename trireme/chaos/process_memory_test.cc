@@ -69,5 +69,28 @@ TEST(ProcessMemory, OneBitOfANumberFlips) {
   EXPECT_NEAR(std::stod(said.substr(said.find('[') + 1)) / is, 1, 1e-6) << said;
 }
 
+// A child that adds to some numbers all the time, and lets others be.
+TEST(ProcessMemory, NumbersThatChangeAreFound) {
+  Job job(1);
+  const Child& child = job.start({"python3", "-c",
+                                  "import array\n"
+                                  "numbers = array.array('f', [1.5] * 100)\n"
+                                  "others = array.array('f', [1.5] * 100)\n"
+                                  "print('ready', flush=True)\n"
+                                  "while max(numbers) < 100:\n"
+                                  "  for i in range(100): numbers[i] += 0.001\n"});
+  job.wait_until("word of the child", 30, [&] { return job.find_line({}, "ready") != nullptr; });
+  std::vector<uint64_t> found;
+  try {
+    found = changing_floats(child.pid(), [&] { job.watch_for(0.05); });
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  EXPECT_GE(found.size(), 90u);
+  EXPECT_LE(found.size(), 110u);
+  EXPECT_TRUE(flip_bit_at(child.pid(), found[0], 30));  // which makes it so large that the child ends
+  EXPECT_EQ(job.wait_for_end(30), 0);
+}
+
 }  // namespace
 }  // namespace trireme::chaos

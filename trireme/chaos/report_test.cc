@@ -12,8 +12,9 @@ namespace {
 
 using testing::HasSubstr;
 
-Result result_of(double detection, const std::string& broken = "") {
-  return {.drill = chosen({.only = {"elastic-kill"}, .transport = "tcp"}).front(),
+Result result_of(double detection, const std::string& broken = "",
+                 const std::vector<std::string>& plans = {}) {
+  return {.drill = chosen({.only = {"elastic-kill"}, .transport = "tcp", .plans = plans}).front(),
           .seed = 7,
           .broken = broken,
           .detections = {detection},
@@ -30,8 +31,8 @@ TEST(ChaosReport, ALineHasTheSlowestAgainstItsLimit) {
 }
 
 TEST(ChaosReport, TheCommandRepeatsADrill) {
-  EXPECT_EQ(command_of(result_of(1), ""), "trireme chaos --only elastic-kill --transport tcp --seed 7");
-  EXPECT_EQ(command_of(result_of(1), "zero1"),
+  EXPECT_EQ(command_of(result_of(1)), "trireme chaos --only elastic-kill --transport tcp --seed 7");
+  EXPECT_EQ(command_of(result_of(1, "", {"zero1"})),
             "trireme chaos --only elastic-kill --transport tcp --seed 7 --plan 'zero1'");
 }
 
@@ -44,9 +45,18 @@ TEST(ChaosReport, PercentilesAreOfAllRoundsOfADrill) {
   EXPECT_EQ(summary_of(std::span(results).first(1)), "");
 }
 
+TEST(ChaosReport, PercentilesAreOfEachPlanAndOfAll) {
+  std::vector<Result> results;
+  for (int i = 1; i <= 10; ++i) results.push_back(result_of(i / 10.0, "", {i % 2 == 0 ? "zero1" : "data"}));
+  const std::string text = summary_of(results);
+  EXPECT_THAT(text, HasSubstr("elastic-kill over tcp under data: kept in 5 of 5 drills"));
+  EXPECT_THAT(text, HasSubstr("elastic-kill over tcp under zero1: kept in 5 of 5 drills"));
+  EXPECT_THAT(text, HasSubstr("elastic-kill in all: kept in 10 of 10 drills"));
+}
+
 TEST(ChaosReport, JsonHasWhatWasMeasuredAndWhatWasPromised) {
   const std::vector<Result> results = {result_of(0.5), result_of(3, "too late")};
-  const auto json = json_of(results, "");
+  const auto json = json_of(results);
   EXPECT_EQ(json[0]["detection_seconds"], std::vector<double>{0.5});
   EXPECT_EQ(json[0]["detection_limit_seconds"], 1.0);
   EXPECT_EQ(json[0]["kept"], true);
@@ -61,6 +71,21 @@ TEST(ChaosRuns, AreALeakWhereFilesOrMemoryGrow) {
   EXPECT_THAT(runs.leak(), HasSubstr("10 open files after the first round, 11 at the end"));
   runs.at_end = {10, 90 << 20};
   EXPECT_THAT(runs.leak(), HasSubstr("90.0 MiB at the end"));
+}
+
+TEST(ChaosRuns, GrowWhereTheLastSamplesAreAboveAllOfTheFirst) {
+  std::vector<JobResources> samples;
+  for (int i = 0; i < 40; ++i)
+    samples.push_back(
+        {.launcher = {10 + i % 2, 10 << 20}, .rank = {20, size_t{20} << 20}, .shared_files = i % 5});
+  EXPECT_EQ(growth_in(samples), "");
+  for (int i = 20; i < 40; ++i) samples[static_cast<size_t>(i)].launcher.descriptors = i;
+  EXPECT_EQ(growth_in(samples),
+            "open files of the launcher: 11 at most in the first 10 samples, 30 at least in the last 10");
+  for (int i = 20; i < 40; ++i) samples[static_cast<size_t>(i)].launcher.descriptors = 10;
+  for (int i = 20; i < 40; ++i) samples[static_cast<size_t>(i)].rank.resident_bytes += size_t{5} << 20;
+  EXPECT_THAT(growth_in(samples), HasSubstr("memory of a rank: 20.0 MiB at most"));
+  EXPECT_EQ(growth_in(std::span(samples).first(5)), "");
 }
 
 }  // namespace

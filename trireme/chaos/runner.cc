@@ -22,14 +22,18 @@ constexpr int64_t kStepsAfter = 20;       // after the last fault, before the jo
 constexpr double kSpread = 0.3;           // seconds within which a moment is drawn
 constexpr double kTroubleSeconds = 0.5;   // that a disk has no room
 constexpr uint64_t kFileOperations = 60;  // of checkpoints, among which one is drawn
-constexpr double kLeftSeconds = 5;        // in which the processes of a job have to be gone
-constexpr int kStoppedInOrder = 3;        // the exit code
+constexpr int kLossesBetweenRests = 10;   // of a soak
+constexpr double kRestSeconds = 10;
+constexpr double kRecovered = 0.95;  // the share of losses of which a time to the next step is promised
+constexpr double kLeftSeconds = 5;   // in which the processes of a job have to be gone
+constexpr int kStoppedInOrder = 3;   // the exit code
 
 class DrillRun {
  public:
   DrillRun(const ChosenDrill& chosen, uint64_t seed, const SceneOptions& options, Result& result)
       : drill_(*chosen.drill),
-        key_{seed, stream_id(fmt::format("{} {}", chosen.drill->name, chosen.transport))},
+        chosen_(chosen),
+        key_{seed, stream_id(fmt::format("{} {}{}", chosen.drill->name, chosen.transport, chosen.plan))},
         result_(result),
         scene_(chosen, options) {}
 
@@ -47,6 +51,9 @@ class DrillRun {
       case Expected::kUnharmed:
         suffer();
         end_in_order();
+        break;
+      case Expected::kRight:
+        if (stay_right()) end_in_order();
         break;
       case Expected::kResumes:
         die_and_resume();
@@ -145,8 +152,10 @@ class DrillRun {
   void lose_ranks() {
     const pid_t launcher = job().children().front()->pid();
     int descriptors = 0;
-    for (int fault = 0; fault < drill_.faults; ++fault) {
+    const Clock::time_point begin = Clock::now();
+    for (int fault = 0; fault < drill_.faults || seconds_since(begin) < chosen_.soak_seconds; ++fault) {
       await_phase();
+      if (chosen_.soak_seconds > 0) watch_resources(fault);
       if (fault == 0) descriptors = resources_of(launcher).descriptors;
       const Strike strike = strike_once();
       if (drill_.detection > 0) await_name(strike);
@@ -161,11 +170,24 @@ class DrillRun {
       });
       await_steps(kFirstSteps);
     }
-    if (result_.steps_again > drill_.steps_again)
-      throw_error("a loss cost {} steps, and at most {} are promised", result_.steps_again,
-                  drill_.steps_again);
+    if (const int64_t most = steps_a_loss_may_cost(chosen_); result_.steps_again > most)
+      throw_error("a loss cost {} steps, and at most {} are promised", result_.steps_again, most);
+    if (const double seconds = percentile(result_.recoveries, kRecovered);
+        drill_.recovery > 0 && seconds > drill_.recovery)
+      throw_error("{:g} % of the next steps came after up to {:.2f} s, and {:g} s are promised",
+                  100 * kRecovered, seconds, drill_.recovery);
+    if (const std::string growth = growth_in(result_.resources); !growth.empty())
+      throw_error("the job grows. {}", growth);
     if (const int more = resources_of(launcher).descriptors - descriptors; more > 0)
       throw_error("after {} losses the launcher has {} more open files", drill_.faults, more);
+  }
+
+  // A job that has all its ranks; now and then it is let alone, so that what grows with steps does.
+  void watch_resources(int fault) {
+    if (fault % kLossesBetweenRests == kLossesBetweenRests - 1) job().watch_for(kRestSeconds);
+    std::vector<pid_t> ranks;
+    for (const auto& [rank, process] : job().rank_processes()) ranks.push_back(process);
+    result_.resources.push_back(resources_of_job(job().children().front()->pid(), ranks));
   }
 
   const Line* await_line(Clock::time_point since, std::string_view part) {
@@ -182,6 +204,7 @@ class DrillRun {
                      [&] { return (step = job().time_of_step_from(known)) != Clock::time_point::max(); });
     const double seconds = std::chrono::duration<double>(step - strike.at).count();
     result_.recoveries.push_back(seconds);
+    if (chosen_.soak_seconds > 0) return;  // of many, some may take longer
     if (drill_.recovery > 0 && seconds > drill_.recovery)
       throw_error("the next step came after {:.2f} s, and {:g} s are promised", seconds, drill_.recovery);
   }
@@ -208,6 +231,28 @@ class DrillRun {
     await_steps(std::max<int64_t>(1, std::min(drill_.steps, kStepsAfter)));
     if (job().rank_processes() != before)
       throw_error("a rank was lost; the job said last:\n{}", job().last_lines(12));
+  }
+
+  // What harms nobody need not be found: its numbers are compared at the end. Returns whether the job goes
+  // on; where it does not, it has named a rank that was struck.
+  bool stay_right() {
+    for (int fault = 0; fault < drill_.faults; ++fault) {
+      await_phase();
+      const Strike strike = strike_once();
+      ++result_.struck;
+      const int64_t steps = job().steps() + kFirstSteps;
+      const auto goes_on = [&] { return job().steps() >= steps; };
+      job().wait_until("steps after a flip", kLongest, goes_on, Job::End::kMayCome);
+      if (job().find_line(strike.at, names_of_fault(drill_, strike, /*has_launcher=*/true))) {
+        ++result_.found;
+        await_name(strike);
+        if (!goes_on()) return false;
+      } else if (!goes_on()) {
+        throw_error("the job ended, and did not name rank {}; it said last:\n{}", strike.rank,
+                    job().last_lines(12));
+      }
+    }
+    return true;
   }
 
   void refuse_stranger() {
@@ -272,6 +317,7 @@ class DrillRun {
   }
 
   const Drill& drill_;
+  const ChosenDrill chosen_;
   const RngKey key_;
   uint64_t draws_ = 0;
   Result& result_;

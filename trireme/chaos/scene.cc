@@ -82,7 +82,11 @@ std::map<int64_t, double> read_losses(const fs::path& run) {
 }
 
 Scene::Scene(const ChosenDrill& drill, const SceneOptions& options)
-    : drill_(*drill.drill), transport_(drill.transport), options_(options), folder_(new_folder()) {
+    : drill_(*drill.drill),
+      transport_(drill.transport),
+      plan_(drill.plan),
+      options_(options),
+      folder_(new_folder()) {
   // Not by this link itself: a rank of another host is started by another program.
   if (options_.executable.empty()) options_.executable = fs::read_symlink("/proc/self/exe");
   write_text(folder_ / "text.txt");
@@ -114,7 +118,7 @@ std::vector<std::string> Scene::command(const fs::path& run, double timeout) con
                                      "--train.eval_every=0",
                                      "--train.log_every=1",
                                      "--run.sample_tokens=0"};
-  if (!options_.plan.empty()) result.push_back("--plan=" + options_.plan);
+  if (!plan_.empty()) result.push_back("--plan=" + plan_);
   result.insert(result.end(), drill_.arguments.begin(), drill_.arguments.end());
   return result;
 }

@@ -19,7 +19,6 @@ namespace trireme::chaos {
 
 struct SceneOptions {
   std::string executable = {};  // the command whose `train` is drilled; "": this program
-  std::string plan = {};        // of all jobs; "": that of the command
 };
 
 class Scene {
@@ -61,7 +60,7 @@ class Scene {
   SystemCalls::Answer answer(const SystemCalls::Call& call);
 
   const Drill& drill_;
-  const std::string transport_;
+  const std::string transport_, plan_;
   SceneOptions options_;
   std::filesystem::path folder_;
   std::optional<TwoHosts> hosts_;

@@ -22,6 +22,8 @@ namespace fs = std::filesystem;
 constexpr double kPauseShare = 1.0 / 3;  // of the timeout
 constexpr size_t kPatternBytes = 256;
 constexpr double kFindSeconds = 20;
+constexpr uint64_t kMoments = 1000;      // among which one is drawn
+constexpr double kChangeSeconds = 0.02;  // in which a small job makes some steps
 constexpr int64_t kStepsToNotice = 3;
 
 void send_signal(const Strike& to, int number) {
@@ -82,6 +84,24 @@ void flip_state(Scene& scene, Strike& strike, const std::string& files) {
   throw_error("the {} of the newest checkpoint was not found in the memory of rank {}", files, strike.rank);
 }
 
+// Where the rank is then is chance: most such numbers are not read again.
+void flip_number(Scene& scene, Strike& strike, uint64_t draw) {
+  const Clock::time_point begin = Clock::now();
+  std::vector<uint64_t> places;
+  while (places.empty()) {  // on a busy machine it may stand still for a while
+    if (seconds_since(begin) > kFindSeconds)
+      throw_error("rank {} seems to compute nothing: no floats change in its memory", strike.rank);
+    places = changing_floats(strike.process, [&] { scene.job().watch_for(kChangeSeconds); });
+  }
+  scene.job().watch_for(kChangeSeconds * static_cast<double>(draw % kMoments) / kMoments);
+  send_signal(strike, SIGSTOP);
+  strike.at = Clock::now();
+  const bool flipped = flip_bit_at(strike.process, places[draw / kMoments / 32 % places.size()],
+                                   static_cast<int>(draw / kMoments % 32));
+  send_signal(strike, SIGCONT);
+  if (!flipped) throw_error("the memory of rank {} could not be written", strike.rank);
+}
+
 // Several hosts have no hand on single messages; what the cable does is the fault.
 bool strike_cable(Scene& scene, const Drill& drill, const Strike& strike) {
   if (!scene.hosts()) return false;
@@ -122,6 +142,9 @@ Strike strike(Scene& scene, const Drill& drill, uint64_t draw) {
       break;
     case Fault::kFlipOptimizer:
       flip_state(scene, strike, "optimizer");
+      break;
+    case Fault::kFlipNumber:
+      flip_number(scene, strike, draw / ranks.size());
       break;
     case Fault::kPartition:
     case Fault::kOneWay:
@@ -166,6 +189,11 @@ std::function<bool(const std::string&)> names_of_fault(const Drill& drill, const
     case Fault::kFlipOptimizer:
       return all_of({"should have the same numbers do not",
                      fmt::format("on (rank|ranks)[ 0-9a-z,]*\\b{}\\b", strike.rank)});
+    case Fault::kFlipNumber:  // before a sum, after it, at rest, or on its way over tcp
+      return all_of({fmt::format(
+          "made again and were others: .*(rank {0} in|its way)|memory of rank {0} is at fault|should have the same "
+          "numbers do not.* on (rank|ranks)[ 0-9a-z,]*\\b{0}\\b|got other bytes than rank {0} sent",
+          strike.rank)});
     case Fault::kDiskFull:
       return all_of({"warning: checkpoint .*No space left on device"});
     case Fault::kIoError:

@@ -23,10 +23,10 @@ struct ChaosFlags {
   bool list = false;
 };
 
-void print_result(const chaos::Result& result, const std::string& plan) {
-  fmt::print("{}", chaos::table_line(result));
+void print_result(const chaos::Result& result) {
+  fmt::print("{}{}", chaos::table_line(result), chaos::soak_text(result));
   if (!result.kept())
-    fmt::print("    {}\n    again: {}\n", printable(result.broken), chaos::command_of(result, plan));
+    fmt::print("    {}\n    again: {}\n", printable(result.broken), chaos::command_of(result));
   std::fflush(stdout);
 }
 
@@ -37,15 +37,13 @@ int run(const ChaosFlags& flags) {
     return kOk;
   }
   fmt::print("{}", chaos::table_head());
-  const std::string& plan = flags.runs.scene.plan;
-  const chaos::Runs runs =
-      chaos::run_drills(drills, flags.runs, [&](const chaos::Result& result) { print_result(result, plan); });
+  const chaos::Runs runs = chaos::run_drills(drills, flags.runs, print_result);
   fmt::print("{}", chaos::summary_of(runs.results));
   if (runs.rounds > 1)
     fmt::print("{} rounds: {} open files after the first, {} at the end; {} of memory, {} at the end\n",
                runs.rounds, runs.after_first_round.descriptors, runs.at_end.descriptors,
                format_bytes(runs.after_first_round.resident_bytes), format_bytes(runs.at_end.resident_bytes));
-  if (!flags.json.empty()) write_json(flags.json, chaos::json_of(runs.results, plan));
+  if (!flags.json.empty()) write_json(flags.json, chaos::json_of(runs.results));
   if (const std::string leak = runs.leak(); !leak.empty()) throw_error("the drills leak: {}", leak);
   if (!runs.all_kept()) return kFailed;
   fmt::print("all {} kept; again: trireme chaos --seed {}\n", runs.results.size(), flags.runs.seed);
@@ -73,14 +71,20 @@ int chaos(std::span<const std::string> arguments) {
                  "2: between two hosts, which are network namespaces of this machine; needs root")
       ->check(CLI::Range(1, 2))
       ->capture_default_str();
-  app.add_option("--plan", flags.runs.scene.plan,
-                 "of all jobs: a plan file, a plan in JSON or the name of a preset, for 2 and 4 ranks");
+  app.add_option(
+         "--plan", flags.choice.plans,
+         "of the jobs: a plan file, a plan in JSON or the name of a preset, for 2 and 4 ranks; each drill is made "
+         "under each of several")
+      ->type_name("PLAN");
   auto* times = app.add_option("--times", flags.runs.times, "rounds")
                     ->check(CLI::Range(1, 1'000'000))
                     ->capture_default_str();
   app.add_option("--seconds", flags.runs.seconds, "rounds for so long, to see that nothing leaks")
       ->check(CLI::Range(1.0, 1e7))
       ->excludes(times);
+  app.add_option("--soak", flags.choice.soak_seconds,
+                 "one job that loses ranks for so many seconds; fails if open files, memory or /dev/shm grow")
+      ->check(CLI::Range(1.0, 1e7));
   app.add_option("--json", flags.json, "write the results to this file")->type_name("FILE");
   app.add_flag("--list", flags.list, "show the drills, and run none");
   if (const auto code = parse_arguments(app, {arguments.begin(), arguments.end()})) return *code;

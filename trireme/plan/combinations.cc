@@ -44,6 +44,7 @@ constexpr EnumNames<kFeatures> kNames = {
     "data.partition",
     "train.on_nan or train.on_spike, other than by default",
     "train.numbers_every",
+    "train.recheck_every",
     "train.device=cuda",
     "--transport nccl",
     "batch norm",
@@ -210,6 +211,16 @@ const std::vector<Combination>& combinations() {
        "synchronous schedule"},
       {kNumbers, kOffload,
        "what rests in files is not there between gradients and update; it would have to be counted in parts"},
+      {kRecheck, kExchange,
+       "an exchange keeps something of the gradients that it was given, or has no sums of its step to compare; "
+       "what it keeps would have to be put back before they are made again"},
+      {kRecheck, kAsynchronous,
+       "the gradients of a step are made beside updates, which can not be made again; use a synchronous "
+       "schedule"},
+      {kRecheck, kOffload,
+       "what rests in files comes and goes while gradients are made; it would have to be read again too"},
+      {kRecheck, kCuda,
+       "hashes are made of host memory, and the memory of GPUs for training corrects single bits itself"},
       // Models and machines.
       {kServed, kSynchronisedNorm,
        "workers compute by themselves, each with the statistics of its own rows; leave batch_norm out, or "

@@ -49,6 +49,7 @@ enum class Feature {
   kOwnSamples,
   kBadSteps,  // go on after them
   kNumbers,   // are counted
+  kRecheck,   // gradients are made twice
   // The machine.
   kCuda,
   kNccl,

@@ -254,6 +254,10 @@ std::vector<Field> train_fields(TrainOptions& c) {
        "steps between checks that replicas still have equal weights; 0: only at the start and before a "
        "checkpoint",
        at_least(0)},
+      {"train.recheck_every", &c.recheck_every,
+       "steps between steps whose gradients are made twice and must be alike, to find flipped bits; others only "
+       "if their norm is suspicious; 0: never",
+       at_least(0)},
       {"train.patience", &c.patience,
        "end the run after this many consecutive validations without a lower loss; 0: never", at_least(0)},
       {"train.max_minutes", &c.max_minutes,

@@ -224,6 +224,7 @@ class Run {
       }
       if (std::exchange(begins, false)) tell_continuation(first);  // a rewind may come by `first` again
       if (done.skipped && leads()) observer_.skipped(step + 1, skip_note(step + 1, done));
+      if (!done.corrected.empty()) note("warning: " + done.corrected);
       report_lost_workers();
       if (works() ? run_is_over(done) : ends_after(step + 1)) return;
     }

@@ -20,6 +20,7 @@ Features features_of(const Plan& plan, const TrainOptions& train) {
   add(Feature::kClipNorm, train.clip_norm > 0);
   add(Feature::kBadSteps, watches_losses(train));
   add(Feature::kNumbers, train.numbers_every > 0);
+  add(Feature::kRecheck, train.recheck_every > 0);
   add(Feature::kCuda, train.device.starts_with("cuda"));
   return features;
 }

@@ -41,6 +41,7 @@ struct TrainOptions {
   int64_t eval_every = 250;   // steps; 0: only at the end
   int64_t eval_batches = 10;  // of `batch` held-out samples, at each validation
   int64_t compare_every = 100;  // steps between comparisons of replicas (replica_check.h)
+  int64_t recheck_every = 0;    // steps between gradients that are made twice (gradient_check.h); 0: none are
   int64_t patience = 0;         // evaluations without a lower held-out loss, then the run ends; 0: never
   double max_minutes = 0;       // then the run saves and ends; 0: no limit
 };

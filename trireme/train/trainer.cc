@@ -76,7 +76,7 @@ Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& sh
       shape_(shape),
       ranks_(with_communicator(ranks)),
       half_(precision_of(train) == DType::f16),
-      executor_(std::move(program), device, ranks.communicator,
+      executor_(std::move(program), device, hashed_communicator(),
                 ranks.plan.offload ? ranks.plan.offload->folder : ""),
       runner_(executor_, ranks.trace),
       batch_check_(executor_.program()),
@@ -96,6 +96,29 @@ Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& sh
         "axis_algorithms(plan, train), or use train.shards=0");
   begin_loss_scale();
   if (train.numbers_every > 0) health_.emplace(executor_, precision_of(train));
+  if (train.recheck_every > 0)
+    gradient_check_.emplace(train.recheck_every, executor_, traffic_ ? &*traffic_ : nullptr);
+}
+
+Communicator* Trainer::hashed_communicator() {
+  if (train_.recheck_every == 0 || !ranks_.communicator) return ranks_.communicator;
+  return &traffic_.emplace(*ranks_.communicator);
+}
+
+StepResult Trainer::step(Batch& batch, int64_t step, double rate, std::span<Batch* const> ahead) {
+  fill(batch, step, ahead);
+  std::string corrected;
+  if (gradient_check_)  // which needs this batch again, so nothing of the next one comes in its place
+    corrected =
+        gradient_check_->make(step, [&] { make_gradients(runner_.gradient_turns(), 0, batch, step); });
+  else
+    make_gradients(runner_.gradient_turns(), 0, batch, step, ahead);
+  const bool counts = health_ && (step + 1) % train_.numbers_every == 0;
+  if (counts) health_->see_gradients();
+  StepResult result = update(step, rate);
+  if (counts && !result.skipped) result.numbers = health_->see_update();
+  result.corrected = std::move(corrected);
+  return result;
 }
 
 void Trainer::begin_loss_scale() {

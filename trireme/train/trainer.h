@@ -19,6 +19,7 @@
 #include "trireme/train/batch_check.h"
 #include "trireme/train/counted_targets.h"
 #include "trireme/train/critical_batch.h"
+#include "trireme/train/gradient_check.h"
 #include "trireme/train/numeric_health.h"
 #include "trireme/train/options.h"
 #include "trireme/train/step.h"
@@ -36,6 +37,9 @@ struct StepResult {
     kSpike
   } bad = Bad::kNo;         // not finite; or above Trainer::loss_limit
   GradientSquares squares;  // with train.noise_scale
+  // With train.recheck_every: what was wrong with gradients that were made again, and with which rank; "":
+  // nothing.
+  std::string corrected = {};
   // Of each layer with experts, `balance` as a mean over counted targets.
   std::vector<ExpertUse> experts = {};
   // Of this rank, after every train.numbers_every steps that were not skipped.
@@ -98,15 +102,7 @@ class Trainer {
   // `ahead`: the batches that the next calls will be given, where they are known; what takes long to move
   // goes to the device while this step computes. An asynchronous pipeline begins with them in this step, and
   // needs steps_ahead() of them. It is filled by the first step, and by one that does not follow the last.
-  StepResult step(Batch& batch, int64_t step, double rate, std::span<Batch* const> ahead = {}) {
-    fill(batch, step, ahead);
-    make_gradients(runner_.gradient_turns(), 0, batch, step, ahead);
-    const bool counts = health_ && (step + 1) % train_.numbers_every == 0;
-    if (counts) health_->see_gradients();
-    StepResult result = update(step, rate);
-    if (counts && !result.skipped) result.numbers = health_->see_update();
-    return result;
-  }
+  StepResult step(Batch& batch, int64_t step, double rate, std::span<Batch* const> ahead = {});
   int64_t steps_ahead() const;
   // Its two halves, for callers that look at gradients in between: one leaves them in states, the other takes
   // them from there.
@@ -184,6 +180,7 @@ class Trainer {
 
  private:
   std::vector<NamedTensor> tensors(const std::vector<Role>& roles);
+  Communicator* hashed_communicator();
   void run_list(const ActionList& list);
   StepResult update_alone(int64_t step, double rate, int64_t slot);
   std::vector<Part> rows_of(const ActionList& list) const;
@@ -208,11 +205,13 @@ class Trainer {
   TrainOptions train_;
   StepShape shape_;
   RankOptions ranks_;
-  bool half_;  // f16, which needs loss scaling
+  bool half_;                                  // f16, which needs loss scaling
+  std::optional<HashedCommunicator> traffic_;  // with train.recheck_every, of several ranks
   Executor executor_;
   Runner runner_;
   BatchCheck batch_check_;
   std::optional<NumericHealth> health_;             // with train.numbers_every
+  std::optional<GradientCheck> gradient_check_;     // with train.recheck_every
   const ActionList &step_list_, &evaluation_list_;  // of the program
   const ActionList* fill_list_;                     // null: the pipeline, if any, is empty between steps
   int64_t filled_for_ = -1;                         // the step that may come next
