@@ -12,8 +12,6 @@
 namespace trireme::place {
 namespace {
 
-constexpr double kBytesPerKilobyte = 1024;
-
 // What has the wires of one server, the sources or a server: until when each is taken, by the link.
 using Wires = std::vector<double>;
 

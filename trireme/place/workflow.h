@@ -11,6 +11,8 @@
 
 namespace trireme::place {
 
+inline constexpr double kBytesPerKilobyte = 1024;
+
 // Messages from tier `from` to tier `to`. Inside a tier they are free; between tiers without a link there are
 // none.
 struct TierLink {
