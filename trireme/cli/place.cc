@@ -130,7 +130,8 @@ int place(std::span<const std::string> given) {
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
   app.add_option("--placement", flags.placement, "take this placement, which -o wrote, and search for none")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->take_last();
   app.add_flag(
       "--run", flags.run,
       "start each rented worker as a process here, over links as slow as the workflow says, and send "

@@ -40,7 +40,8 @@ class MemoryFile {
 
 int report_run(const placed::Job& job, const placed::RunReport& report, const PlaceRun& run) {
   const placed::Comparison simulated = placed::simulated(job), measured = placed::measured(job, report);
-  say("{}", placed::to_text(job, simulated, measured, report));
+  say("{}", report.lost.empty() ? placed::to_text(job, simulated, measured, report)
+                                : placed::to_text(measured, report));
   if (!run.json.empty()) write_json(run.json, placed::to_json(job, simulated, measured, report));
   if (!run.answers.empty()) write_file(run.answers, placed::answer_lines(job, report), "answers");
   if (report.lost.empty()) return kOk;
@@ -75,11 +76,13 @@ int run_placed(const place::Workflow& workflow, const place::Placement& placemen
   return comm::run_launched(launch, [&](comm::Context& context) {
     if (context.rank() > 0) {
       placed::WorkerModels models(job, context.rank(), run.folder);
+      context.world().barrier().wait();  // from here on the launcher knows that a worker may be lost
       placed::work(job, context.rank(), context.transport(), mail,
                    [&](int op, std::span<const placed::Bytes> inputs) { return models.make(op, inputs); });
       return static_cast<int>(kOk);
     }
     const placed::SourceImages images(job, run.folder, default_text());
+    context.world().barrier().wait();
     const placed::RunReport report = placed::feed(
         job, context.transport(), mail,
         [&](int source, int64_t request) { return images.message(source, request); }, run.timeout);

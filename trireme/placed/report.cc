@@ -70,6 +70,12 @@ std::string to_text(const Job& job, const Comparison& simulated, const Compariso
   return text;
 }
 
+std::string to_text(const Comparison& measured, const RunReport& report) {
+  return fmt::format("{} of {} requests: {:.2f} answers/s, latency: median {:.1f} ms, p99 {:.1f} ms\n",
+                     report.answered, report.requests, measured.per_second, 1e3 * measured.median,
+                     1e3 * measured.p99);
+}
+
 nlohmann::ordered_json to_json(const Job& job, const Comparison& simulated, const Comparison& measured,
                                const RunReport& report) {
   using nlohmann::ordered_json;

@@ -18,6 +18,8 @@ Comparison measured(const Job& job, const RunReport& report);
 
 std::string to_text(const Job& job, const Comparison& simulated, const Comparison& measured,
                     const RunReport& report);
+// Of a run that lost a worker: what was done until then, which no simulation is of.
+std::string to_text(const Comparison& measured, const RunReport& report);
 nlohmann::ordered_json to_json(const Job& job, const Comparison& simulated, const Comparison& measured,
                                const RunReport& report);
 // One object a line for each request: what each op made of it, by the op's name.
