@@ -53,7 +53,7 @@ int report_run(const placed::Job& job, const placed::RunReport& report, const Pl
 
 bool is_placed_rank() {
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), {});
-  return environment.launcher != comm::Launcher::none;
+  return environment.launcher == comm::Launcher::local && !environment.starts_ranks;
 }
 
 int run_placed(const place::Workflow& workflow, const place::Placement& placement,
@@ -61,6 +61,7 @@ int run_placed(const place::Workflow& workflow, const place::Placement& placemen
                const PlaceRun& run, std::span<const std::string> given) {
   const placed::Job job = placed::make_job(workflow, placement, requests);
   comm::LaunchOptions launch{.ranks = job.ranks(), .transport = "tcp"};
+  launch.launcher = comm::Launcher::local;  // whatever else this process runs under
   launch.timeout_seconds = run.timeout;
   launch.needed_ranks = 1;  // the sources end the run when a worker is lost
   launch.links = placed::links_between(job);
