@@ -23,12 +23,12 @@ speed = "latency=20ms,bandwidth=8Mbit"
 name = "box"
 tier = "edge"
 price_per_hour = 0.1
-count = 8
+count = 20
 [[worker]]
 name = "gpu"
 tier = "cloud"
 price_per_hour = 2
-count = 2
+count = 10
 [[source]]
 name = "camera"
 rate = 40
