@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/trireme)
 
 get_property(libraries GLOBAL PROPERTY TRIREME_LIBRARIES)
-list(REMOVE_ITEM libraries trireme_bench trireme_place trireme_chaos trireme_http trireme_dashboard trireme_serve trireme_reproduce trireme_cli)  # of the command alone
+list(REMOVE_ITEM libraries trireme_bench trireme_place trireme_chaos trireme_http trireme_dashboard trireme_serve trireme_placed trireme_reproduce trireme_cli)  # of the command alone
 add_library(trireme_all INTERFACE)
 set_target_properties(trireme_all PROPERTIES EXPORT_NAME trireme)
 target_link_libraries(trireme_all INTERFACE ${libraries})

@@ -15,7 +15,7 @@ from pathlib import Path
 # Folders in the order of the data path. A folder may depend only on folders before it.
 ORDER = ["base", "collective", "ir", "ops", "onnx", "mesh", "plan", "schedule", "exchange", "passes", "program", "comm",
          "kernels", "runtime", "sim", "planner", "place", "data", "models", "optim", "checkpoint", "chaos",
-         "train", "run", "bench", "http", "dashboard", "serve", "reproduce", "cli"]
+         "train", "run", "bench", "http", "dashboard", "serve", "placed", "reproduce", "cli"]
 
 # Folders that may depend on these alone, so that they can be used alone.
 ONLY = {"collective": {"base"}, "comm": {"base", "collective"}, "kernels": {"base", "ir"}}

@@ -2,13 +2,18 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
 #include "trireme/base/output.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/command.h"
+#include "trireme/cli/place_run.h"
 #include "trireme/cli/write_file.h"
+#include "trireme/place/placement_file.h"
 #include "trireme/place/report.h"
 #include "trireme/place/workflow_file.h"
 
@@ -18,8 +23,10 @@ namespace {
 struct PlaceFlags {
   std::string workflow, output;
   double accuracy = -1, rate = -1, load = -1, p99 = -1, seconds = 60;
-  bool shared = false, compare = false, prices = false, simulate = false;
+  bool shared = false, compare = false, prices = false, simulate = false, run = false, says_requests = false;
+  std::string placement;  // a file, in the place of a search
   place::Requests requests;
+  PlaceRun how;
 };
 
 // What the command line says instead of the file.
@@ -35,14 +42,34 @@ place::Workflow asked_workflow(const PlaceFlags& flags) {
   return workflow;
 }
 
-int place_workflow(const PlaceFlags& flags) {
+// Those of ten seconds, where nothing else is said.
+place::Requests requests_of_run(const PlaceFlags& flags, const place::Workflow& workflow) {
+  constexpr double kSeconds = 10;
+  place::Requests requests = flags.requests;
+  if (!flags.says_requests)
+    requests.count = std::max<int64_t>(100, std::llround(kSeconds * place::request_rate(workflow)));
+  return requests;
+}
+
+int run(const PlaceFlags& flags, const place::Workflow& workflow, const place::BestPlacement& best,
+        std::span<const std::string> given) {
+  PlaceRun how = flags.how;
+  how.folder = std::filesystem::path(flags.workflow).parent_path().string();
+  return run_placed(workflow, best.placement, place::to_json(workflow, best),
+                    requests_of_run(flags, workflow), how, given);
+}
+
+int place_workflow(const PlaceFlags& flags, std::span<const std::string> given) {
   place::Workflow workflow = asked_workflow(flags);
   if (flags.prices) {
     say("{}", place::to_text(workflow, place::accuracy_prices(workflow, flags.seconds)));
     return kOk;
   }
   place::BestPlacement best;
-  if (flags.p99 >= 0) {
+  if (!flags.placement.empty()) {
+    best.placement = place::read_placement(flags.placement, workflow);
+    if (flags.run && is_placed_rank()) return run(flags, workflow, best, given);
+  } else if (flags.p99 >= 0) {
     place::InTime found = place::best_in_time(workflow, flags.p99 / 1000, flags.requests, flags.seconds);
     // Other ways are then compared at this load.
     workflow.load = found.load;
@@ -52,14 +79,17 @@ int place_workflow(const PlaceFlags& flags) {
   } else {
     best = place::best_placement(workflow, {}, flags.seconds);
   }
-  say("{}", place::to_text(workflow, best));
+  say("{}",
+      flags.placement.empty() ? place::to_text(workflow, best) : place::to_text(workflow, best.placement));
   if (flags.compare) say("\n{}", place::to_text(workflow, place::baselines(workflow, flags.seconds), best));
   if (flags.simulate) {
     const place::PlacedFlow placed = place::flow_of(workflow, best.placement);
     say("\n{}", place::to_text(placed, place::simulate_requests(workflow, placed, flags.requests)));
   }
   if (!flags.output.empty()) write_json(flags.output, place::to_json(workflow, best));
-  return kOk;
+  if (!flags.run) return kOk;
+  say("\n");
+  return run(flags, workflow, best, given);
 }
 
 }  // namespace
@@ -86,9 +116,11 @@ int place(std::span<const std::string> given) {
                  "milliseconds within which 99 % of simulated requests are to be answered")
       ->check(CLI::PositiveNumber);
   app.add_flag("--simulate", flags.simulate, "also requests that wait for workers");
-  app.add_option("--requests", flags.requests.count, "that are simulated")
-      ->check(CLI::Range(100, 10'000'000))
-      ->capture_default_str();
+  const CLI::Option* requests =
+      app.add_option("--requests", flags.requests.count,
+                     "that are simulated; with --run those that are sent: by default as many as come in 10 s")
+          ->check(CLI::Range(1, 10'000'000))
+          ->capture_default_str();
   app.add_option("--variation", flags.requests.variation,
                  "of the times between requests: 0 even, 1 independent, more in bursts")
       ->check(CLI::Range(0.0, 100.0))
@@ -97,9 +129,29 @@ int place(std::span<const std::string> given) {
   app.add_option("--seconds", flags.seconds, "to search, at most; then the best so far with its bound")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
+  app.add_option("--placement", flags.placement, "take this placement, which -o wrote, and search for none")
+      ->type_name("FILE")
+      ->take_last();
+  app.add_flag(
+      "--run", flags.run,
+      "start each rented worker as a process here, over links as slow as the workflow says, and send "
+      "requests");
+  app.add_option("--answers", flags.how.answers,
+                 "with --run: write what each op made of each request, as JSON lines")
+      ->type_name("FILE");
+  app.add_option("--json", flags.how.json, "with --run: write what was simulated and measured")
+      ->type_name("FILE");
+  app.add_option("--timeout", flags.how.timeout, "with --run: seconds without an answer after which it fails")
+      ->check(CLI::Range(1.0, 86400.0))
+      ->capture_default_str();
   app.add_option("-o,--output", flags.output, "also write the placement there, in JSON")->type_name("FILE");
   if (const auto code = parse_arguments(app, {given.begin(), given.end()})) return *code;
-  return place_workflow(flags);
+  flags.says_requests = requests->count() > 0;
+  if (!flags.run && (!flags.how.answers.empty() || !flags.how.json.empty()))
+    throw UsageError("--answers and --json are of a run; add --run");
+  if (!flags.placement.empty() && (flags.p99 >= 0 || flags.prices || flags.compare))
+    throw UsageError("--placement searches for nothing; leave out --p99, --prices and --compare");
+  return place_workflow(flags, given);
 }
 
 }  // namespace trireme::cli

@@ -10,6 +10,7 @@
 #include "trireme/bench/local_cluster.h"
 #include "trireme/cli/arguments.h"
 #include "trireme/cli/launch_flags.h"
+#include "trireme/cli/profile_inference.h"
 #include "trireme/cli/write_file.h"
 #include "trireme/mesh/cluster_file.h"
 #include "trireme/train/trainer.h"
@@ -22,6 +23,7 @@ struct ProfileFlags {
   bench::StepSource source;
   std::string device, dtype, path, shipped;
   int threads = 0;
+  InferenceFlags inference;
 };
 
 int run(const ProfileFlags& options, comm::Context* context) {
@@ -57,8 +59,10 @@ int profile(std::span<const std::string> arguments) {
   SplitArguments split = split_settings(arguments);
   ProfileFlags options;
   options.source.settings = split.settings;
-  CLI::App app("Measures this machine and writes it as a cluster file, for `trireme simulate --cluster`.",
-               "trireme profile");
+  CLI::App app(
+      "Measures this machine and writes it as a cluster file, for `trireme simulate --cluster`; or, with "
+      "--inference, a trained run as a variant for `trireme place`.",
+      "trireme profile");
   app.add_option("config", options.source.config_path,
                  "a TOML file: ops are then measured in steps of that model, too");
   app.add_option("--preset", options.source.preset,
@@ -75,6 +79,7 @@ int profile(std::span<const std::string> arguments) {
   app.add_option("--show", options.shipped,
                  fmt::format("print a shipped cluster file instead of measuring: one of {}",
                              join(shipped_clusters(), ", ")));
+  add_inference_flags(app, options.inference);
   if (const auto code = parse_arguments(app, split, "\n" + config_help())) return *code;
   if (!options.shipped.empty()) {
     const std::string text = shipped_cluster(options.shipped);
@@ -82,6 +87,14 @@ int profile(std::span<const std::string> arguments) {
       throw_error("no cluster '{}' comes with Trireme; {}", options.shipped,
                   suggestion(options.shipped, shipped_clusters()));
     fmt::print("{}", text);
+    return kOk;
+  }
+  if (!options.inference.run.empty()) {
+    const std::string text = profile_variant(options.inference);
+    if (options.path.empty())
+      fmt::print("{}", text);
+    else
+      write_file(options.path, text, "variant");
     return kOk;
   }
   const comm::LaunchEnvironment environment = comm::detect(comm::process_variables(), options.launch);

@@ -216,16 +216,19 @@ Context join(const LaunchEnvironment& environment, const LaunchOptions& options)
     parts.hosts = number_hosts(meeting.rendezvous->exchange("hosts", host_identity()));
     question.hosts = *std::ranges::max_element(parts.hosts) + 1;
     question.under_mpi = meeting.mpi != nullptr;
-    require_same_link(*meeting.rendezvous, options.link);
+    if (!options.links) require_same_link(*meeting.rendezvous, options.link);
   }
   const TransportKind kind = choose_transport(question);
   if (alone && kind != TransportKind::inproc)
     throw_error("--transport {} needs ranks, and there is one alone; -n RANKS starts local ones",
                 options.transport);
   add_recorder(parts, environment.inherited.recorder, environment.rank, environment.ranks);
-  if (options.link) check_link(kind, options.device_links, question.hosts);
+  if (options.link || options.links) check_link(kind, options.device_links, question.hosts);
   parts.transport = make_transport(kind, meeting, options);
-  if (options.link) {
+  if (options.links) {
+    parts.link = "one for each pair of ranks";
+    parts.transport = std::make_unique<EmulatedTransport>(std::move(parts.transport), options.links);
+  } else if (options.link) {
     parts.link = to_text(*options.link);
     parts.transport = std::make_unique<EmulatedTransport>(std::move(parts.transport), *options.link);
   }
@@ -261,7 +264,8 @@ int run_launched(const LaunchOptions& options, const std::function<int(Context&)
                          .memory = options.memory,
                          .on_loss = options.on_loss,
                          .timeout_seconds = options.timeout_seconds,
-                         .bind = options.bind});
+                         .bind = options.bind,
+                         .arguments = options.arguments});
   Context context = join(environment, options);
   return run(context);
 }

@@ -13,7 +13,7 @@ QueueReport simulate_requests(const Workflow& workflow, const PlacedFlow& placed
   for (const double time :
        arrival_times(request_rate(workflow), requests.variation, requests.count, requests.seed))
     arrivals.push_back({time, 0});
-  return simulate_queues({placed.flow}, static_cast<int>(placed.servers.size()), arrivals);
+  return simulate_queues({placed.flow}, static_cast<int>(placed.servers.size()), arrivals, placed.links);
 }
 
 InTime best_in_time(const Workflow& given, double p99, const Requests& requests, double seconds) {

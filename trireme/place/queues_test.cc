@@ -31,6 +31,34 @@ TEST(Queues, AnOpWaitsForAllOfItsInputs) {
   EXPECT_THAT(simulate_queues({flow}, 3, {{0, 0}}).latency, ElementsAre(6));
 }
 
+// The input that comes last is not the one that began last.
+TEST(Queues, AnOpWaitsForTheLastOfItsInputs) {
+  const Flow flow = {{.inputs = {}, .routes = {{0, 1, 5}}},
+                     {.inputs = {}, .routes = {{1, 1, 1}}},
+                     {.inputs = {1}, .routes = {{2, 1, 1}}},
+                     {.inputs = {0, 2}, .routes = {{3, 1, 1}}}};
+  EXPECT_THAT(simulate_queues({flow}, 4, {{0, 0}}).latency, ElementsAre(6));
+}
+
+// From tier 0 to tier 1 a message of 100 bytes takes 2 s and then 1 s on the wire, of its sender and of its
+// receiver; the bytes are counted.
+TEST(Queues, MessagesTakeTheTimeOfTheirLink) {
+  const comm::EmulatedLink link{.latency_seconds = 2, .bytes_per_second = 100};
+  const Links links = {{{}, link}, {{}, {}}};
+  const Flow flow = {
+      {.inputs = {}, .routes = {{0, 1, 0.5, 0}}, .passes = 1, .bytes = 100, .sources = {{0, 500}}},
+      {.inputs = {0}, .routes = {{1, 1, 0.25, 1}}}};
+  const QueueReport one = simulate_queues({flow}, 2, {{0, 0}}, links);
+  EXPECT_THAT(one.latency, ElementsAre(0.5 + 2 + 1 + 0.25));
+  EXPECT_THAT(one.bytes, ElementsAre(ElementsAre(500, 100), ElementsAre(0, 0)));
+  // The second leaves the server at 1, and the wire is taken until 1.5.
+  EXPECT_THAT(simulate_queues({flow}, 2, {{0, 0}, {0, 0}}, links).latency, ElementsAre(3.75, 4.75));
+  // Two servers send at once, and one wire receives.
+  Flow two = flow;
+  two[0].routes = {{0, 1, 0.5, 0}, {2, 1, 0.5, 0}};
+  EXPECT_THAT(simulate_queues({two}, 3, {{0, 0}, {0, 0}}, links).latency, ElementsAre(3.75, 4.75));
+}
+
 TEST(Queues, ServersGetTheirShares) {
   const Flow flow = {{.inputs = {}, .routes = {{0, 3, 0.1}, {1, 1, 0.1}}}};
   std::vector<Arrival> arrivals;
@@ -54,8 +82,10 @@ TEST(Queues, APlacementTakesTheRatesThatItWasMadeFor) {
   workflow.sources = {{"camera", 0, 100, 0}};
   workflow.ops = {{"small", {{.is_source = true}}, {{"a", 0, {0.01, std::nullopt}, {{{}, 1}}}}},
                   {"large", {{.index = 0, .ratio = 0.25}}, {{"a", 0, {std::nullopt, 0.02}, {{{0}, 1}}}}}};
-  const Placement placement{
-      .variants = {0, 0}, .shares = {{0, 0, 100}, {1, 1, 25}}, .traffic = {}, .rented = {{2, 0}, {0, 1}}};
+  const Placement placement{.variants = {0, 0},
+                            .shares = {{0, 0, 100}, {1, 1, 25}},
+                            .traffic = {{0, 0, 0, 0, 100}, {1, 0, 0, 0, 25}},
+                            .rented = {{2, 0}, {0, 1}}};
   const PlacedFlow placed = flow_of(workflow, placement);
   EXPECT_THAT(placed.servers, ElementsAre("box/0", "box/1", "gpu"));
   std::vector<Arrival> arrivals;

@@ -38,27 +38,32 @@ std::string variant_names(const Workflow& workflow, const Variants& variants) {
 
 }  // namespace
 
-std::string to_text(const Workflow& workflow, const BestPlacement& best) {
+std::string to_text(const Workflow& workflow, const Placement& placement) {
   const std::vector<double> rates = required_rates(workflow);
   std::string text = fmt::format("{:<12} {:<14} {:>9}  {}\n", "op", "variant", "inputs/s",
                                  "workers, inputs of each class, load");
   for (size_t o = 0; o < workflow.ops.size(); ++o) {
     const int op = static_cast<int>(o);
     text += fmt::format("{:<12} {:<14} {:>9.4g}  {}\n", workflow.ops[o].name,
-                        workflow.ops[o].variants[best.placement.variants[o]].name, rates[o],
-                        workers_of(workflow, best.placement, op));
+                        workflow.ops[o].variants[placement.variants[o]].name, rates[o],
+                        workers_of(workflow, placement, op));
   }
-  const Cost cost = cost_of(workflow, best.placement);
-  text += fmt::format("\naccuracy {:.4g}, {:.4g} asked\n", accuracy_of(workflow, best.placement.variants),
+  const Cost cost = cost_of(workflow, placement);
+  text += fmt::format("\naccuracy {:.4g}, {:.4g} asked\n", accuracy_of(workflow, placement.variants),
                       workflow.accuracy);
   text += fmt::format("cost     {:.3f} $/h: workers {:.3f}, network {:.3f}\n", cost.total(), cost.workers,
                       cost.network);
+  return text;
+}
+
+std::string to_text(const Workflow& workflow, const BestPlacement& best) {
+  std::string text = to_text(workflow, best.placement);
   text +=
       best.proven
           ? "proven   no placement is cheaper\n"
           : fmt::format(
                 "bound    no placement costs less than {:.3f} $/h, {:.2f} % below; --seconds allows more time\n",
-                best.bound, 100 * (1 - best.bound / cost.total()));
+                best.bound, 100 * (1 - best.bound / cost_of(workflow, best.placement).total()));
   return text;
 }
 

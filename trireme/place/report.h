@@ -9,7 +9,9 @@
 
 namespace trireme::place {
 
-// Ops with their variants, workers and loads; then what it costs, and what nothing can be cheaper than.
+// Ops with their variants, workers and loads; then accuracy and cost.
+std::string to_text(const Workflow& workflow, const Placement& placement);
+// The same, and what nothing can be cheaper than.
 std::string to_text(const Workflow& workflow, const BestPlacement& best);
 
 // The same with messages, for programs.

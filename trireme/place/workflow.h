@@ -7,13 +7,18 @@
 #include <string>
 #include <vector>
 
+#include "trireme/comm/collective/emulated_link.h"
+
 namespace trireme::place {
+
+inline constexpr double kBytesPerKilobyte = 1024;
 
 // Messages from tier `from` to tier `to`. Inside a tier they are free; between tiers without a link there are
 // none.
 struct TierLink {
   int from = 0, to = 0;
   double price_per_gigabyte = 0;
+  comm::EmulatedLink speed = {};  // of one worker's messages; without jitter
 };
 
 // `count` equal workers that can be rented each for itself.
@@ -30,6 +35,7 @@ struct Source {
   int tier = 0;
   double rate = 0;       // messages per second
   double kilobytes = 0;  // of a message
+  std::string held_out;  // the run whose held-out images are the messages; "": they can not be sent
 };
 
 // The accuracy of an op's output where those of its input ops are at least `inputs`, in their order.
@@ -43,6 +49,11 @@ struct Variant {
   double kilobytes = 0;                        // of an output
   std::vector<std::optional<double>> seconds;  // for one input, by worker class; none: cannot run there
   std::vector<AccuracyPoint> points;
+  // What makes the outputs when the workflow runs: the folder of a run, beside the workflow's file; "": it
+  // can not run.
+  std::string run;
+  std::string weights;  // of the run, that the figures were measured with; "": not said
+  int tokens = 0;       // of an output, if it is a text
 };
 
 // An op waits for one message of each input and makes one output.

@@ -38,6 +38,9 @@ class WorkflowReader {
     table("from", from);
     table("to", to);
     table("price_per_gigabyte", link.price_per_gigabyte);
+    std::string speed;
+    table("speed", speed);
+    if (!speed.empty()) link.speed = read_speed(speed, from, to);
     link.from = tier(from, "a link");
     link.to = tier(to, "a link");
   }
@@ -57,6 +60,7 @@ class WorkflowReader {
     table("tier", tier_name);
     table("rate", source.rate);
     table("kilobytes", source.kilobytes);
+    table("held_out", source.held_out);
     source.tier = tier(tier_name, fmt::format("source '{}'", source.name));
   }
   void read_op(TomlTable& table) {
@@ -89,9 +93,25 @@ class WorkflowReader {
       variant.seconds[found - workflow_.workers.begin()] = milliseconds / 1000;
     });
     table("accuracy", variant.points);
+    table("run", variant.run);
+    table("weights", variant.weights);
+    table("tokens", variant.tokens);
     return variant;
   }
 
+  comm::EmulatedLink read_speed(const std::string& text, const std::string& from,
+                                const std::string& to) const {
+    const std::string where = fmt::format("{}: the speed of the link from '{}' to '{}'", origin_, from, to);
+    comm::EmulatedLink speed;
+    try {
+      speed = comm::parse_emulated_link(text);
+    } catch (const Error& error) {
+      throw_error("{}: {}", where, error.what());
+    }
+    if (speed.jitter_seconds > 0)
+      throw_error("{} has jitter, which is not simulated; leave it out: jitter=0ms", where);
+    return speed;
+  }
   int tier(const std::string& name, const std::string& whose) const {
     const auto found = std::ranges::find(workflow_.tiers, name);
     if (found == workflow_.tiers.end())

@@ -18,6 +18,7 @@ tiers = ["edge", "cloud"]
 from = "edge"
 to = "cloud"
 price_per_gigabyte = 0.1
+speed = "latency=20ms,bandwidth=8Mbit"
 [[worker]]
 name = "box"
 price_per_hour = 0.1
@@ -30,6 +31,7 @@ price_per_hour = 2
 name = "camera"
 rate = 100
 kilobytes = 12
+held_out = "runs/small"
 [[op]]
 name = "small"
 inputs = ["camera"]
@@ -38,6 +40,9 @@ name = "resnet"
 kilobytes = 12
 milliseconds = {box = 20, gpu = 1}
 accuracy = 0.8
+run = "runs/small"
+weights = "step-00000060 0123456789abcdef"
+tokens = 8
 [[op]]
 name = "large"
 inputs = ["small"]
@@ -78,6 +83,13 @@ TEST(WorkflowFile, IsRead) {
   EXPECT_DOUBLE_EQ(workflow.price_of_messages(0, 1, 12).value(), 12 * 3600 * 0.1 / (1024 * 1024));
   EXPECT_EQ(workflow.price_of_messages(1, 1, 12), 0);
   EXPECT_EQ(workflow.price_of_messages(1, 0, 12), std::nullopt);
+  EXPECT_EQ(workflow.links[0].speed.latency_seconds, 0.02);
+  EXPECT_EQ(workflow.links[0].speed.bytes_per_second, 1e6);
+  EXPECT_EQ(workflow.sources[0].held_out, "runs/small");
+  const Variant& variant = workflow.ops[0].variants[0];
+  EXPECT_EQ(variant.run, "runs/small");
+  EXPECT_EQ(variant.weights, "step-00000060 0123456789abcdef");
+  EXPECT_EQ(variant.tokens, 8);
 }
 
 TEST(WorkflowFile, IsRefusedWithWhatIsWrong) {
@@ -104,6 +116,10 @@ TEST(WorkflowFile, IsRefusedWithWhatIsWrong) {
               HasSubstr("has 2 ratios for 1 inputs"));
   EXPECT_THAT(refusal(changed("name = \"large\"", "name = \"small\"")),
               HasSubstr("there is a second op 'small'"));
+  EXPECT_THAT(refusal(changed("latency=20ms,", "latency=20,")),
+              HasSubstr("the speed of the link from 'edge' to 'cloud': --link has latency=20;"));
+  EXPECT_THAT(refusal(changed("latency=20ms,", "jitter=20ms,")),
+              HasSubstr("has jitter, which is not simulated"));
   EXPECT_THAT(refusal(changed("count = 3", "count = 0")), HasSubstr("worker 'box' has count 0"));
 }
 

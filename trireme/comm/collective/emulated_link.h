@@ -2,6 +2,7 @@
 // `--link home`, `--link latency=50ms,bandwidth=100Mbit,jitter=5ms`, `--link home,jitter=5ms`.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,9 @@ struct EmulatedLink {
 
 // From the fastest to the slowest.
 const std::vector<EmulatedLink>& emulated_links();
+
+// Between pairs of ranks, by sender and receiver. One without latency, jitter and a limit is as it is.
+using EmulatedLinks = std::function<EmulatedLink(int from, int to)>;
 
 // Throws Error for what is no preset and no setting, and for values without a unit or out of range.
 EmulatedLink parse_emulated_link(std::string_view text);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "trireme/comm/collective/emulated_link.h"
 #include "trireme/comm/engine/flight_record.h"
@@ -46,11 +47,13 @@ struct LaunchOptions {
   double timeout_seconds = 120;  // of one operation; every other wait derives from it
   enum class Bind : uint8_t { processors, none } bind = Bind::processors;  // of ranks that -n starts
   std::optional<EmulatedLink> link;     // slower than the one that is there; none: as it is
+  EmulatedLinks links = nullptr;        // in its place: by pairs of ranks, equal on all of them
   std::string secret_file;              // where no launcher hands the secret over, in place of TRIREME_SECRET
   int restarts = 0;                     // of all ranks that -n started, after one was lost (restarts.h)
   std::optional<ElasticRanks> elastic;  // of -n, whose number is `most`
   std::string memory;    // the folder of the job's memory (job_memory.h), for ranks that -n starts
   int needed_ranks = 0;  // those from here on may be lost, and the others go on; 0: all are needed
+  std::vector<std::string> arguments = {};  // of ranks that -n starts, with the program's name; none: its own
   // Called by the launcher of -n after a rank was lost or stuck, with the last operations of each.
   std::function<void(const FlightRecord&)> on_loss = nullptr;
 

@@ -23,15 +23,27 @@ std::span<std::byte> bytes_of(T& value) {
 
 }  // namespace
 
-EmulatedTransport::EmulatedTransport(std::unique_ptr<Transport> inner, EmulatedLink link)
+void EmulatedTransport::Wires::add(const EmulatedLink& link) {
+  const auto equal = static_cast<size_t>(std::ranges::find(links, link) - links.begin());
+  wires.push_back(equal < links.size() ? wires[equal] : until.size());
+  if (equal == links.size()) until.push_back(0);
+  links.push_back(link);
+}
+
+EmulatedTransport::Nanoseconds EmulatedTransport::Wires::time(int peer, size_t bytes) const {
+  const double rate = links[static_cast<size_t>(peer)].bytes_per_second;
+  return rate > 0 ? nanoseconds(static_cast<double>(bytes) / rate) : 0;
+}
+
+EmulatedTransport::EmulatedTransport(std::unique_ptr<Transport> inner, const EmulatedLinks& links)
     : Transport(inner->rank(), inner->ranks()),
-      link_(std::move(link)),
       sent_to_(static_cast<size_t>(ranks())),
       moments_to_(static_cast<size_t>(ranks())),
-      inner_(std::move(inner)) {}
-
-EmulatedTransport::Nanoseconds EmulatedTransport::time_on_wire(size_t bytes) const {
-  return link_.bytes_per_second > 0 ? nanoseconds(static_cast<double>(bytes) / link_.bytes_per_second) : 0;
+      inner_(std::move(inner)) {
+  for (int peer = 0; peer < ranks(); ++peer) {
+    sends_.add(links(rank(), peer));
+    receives_.add(links(peer, rank()));
+  }
 }
 
 EmulatedTransport::Flight& EmulatedTransport::begin(Flight::Kind kind, int peer, size_t bytes,
@@ -56,15 +68,17 @@ EmulatedTransport::Flight& EmulatedTransport::begin(Flight::Kind kind, int peer,
 
 void EmulatedTransport::send(int peer, Label label, std::span<const std::byte> bytes, Request& request) {
   Flight& flight = begin(Flight::Kind::send, peer, bytes.size(), request);
-  const Nanoseconds leaves = std::max(nanoseconds(Clock::now()), sends_until_);
-  sends_until_ = leaves + time_on_wire(bytes.size());
+  const EmulatedLink& link = sends_.links[static_cast<size_t>(peer)];
+  Nanoseconds& until = sends_.until_of(peer);
+  const Nanoseconds leaves = std::max(nanoseconds(Clock::now()), until);
+  until = leaves + sends_.time(peer, bytes.size());
   // A function of sender, receiver and message number, so that all runs are delayed alike.
   const uint64_t number = sent_to_[static_cast<size_t>(peer)]++;
   const RngKey key{static_cast<uint64_t>(rank()), static_cast<uint64_t>(peer)};
-  const double late = link_.jitter_seconds * static_cast<double>(uniform(key, number));
+  const double late = link.jitter_seconds * static_cast<double>(uniform(key, number));
   // In their order whatever the jitter.
   Nanoseconds& last = moments_to_[static_cast<size_t>(peer)];
-  flight.moment = last = std::max(last, leaves + nanoseconds(link_.latency_seconds + late));
+  flight.moment = last = std::max(last, leaves + nanoseconds(link.latency_seconds + late));
   inner_->send(peer, label, bytes_of(flight.moment), flight.moment_request);
   inner_->send(peer, label, bytes, flight.request_inside);
   ++counters_.messages_sent;
@@ -90,8 +104,8 @@ void EmulatedTransport::give_wire(Nanoseconds now) {
   }
   std::ranges::stable_sort(arriving_, {}, &Flight::moment);
   for (Flight* flight : arriving_) {
-    flight->due = std::max(flight->moment, receives_until_) + time_on_wire(flight->bytes);
-    receives_until_ = flight->due;
+    Nanoseconds& until = receives_.until_of(flight->peer);
+    flight->due = until = std::max(flight->moment, until) + receives_.time(flight->peer, flight->bytes);
   }
 }
 

@@ -18,7 +18,10 @@ namespace trireme::comm {
 
 class EmulatedTransport final : public Transport {
  public:
-  EmulatedTransport(std::unique_ptr<Transport> inner, EmulatedLink link);
+  EmulatedTransport(std::unique_ptr<Transport> inner, const EmulatedLink& link)
+      : EmulatedTransport(std::move(inner), [link](int, int) { return link; }) {}
+  // Equal on all ranks. To, and from, ranks over equal links a rank has one wire.
+  EmulatedTransport(std::unique_ptr<Transport> inner, const EmulatedLinks& links);
 
   std::string_view name() const override { return inner_->name(); }
   void send(int peer, Label label, std::span<const std::byte> bytes, Request& request) override;
@@ -53,14 +56,21 @@ class EmulatedTransport final : public Transport {
   };
 
   Flight& begin(Flight::Kind kind, int peer, size_t bytes, Request& request);
-  Nanoseconds time_on_wire(size_t bytes) const;
+  // In one direction: the link of each peer, and until when its wire is taken.
+  struct Wires {
+    std::vector<EmulatedLink> links;
+    std::vector<size_t> wires;
+    std::vector<Nanoseconds> until;
+    void add(const EmulatedLink& link);
+    Nanoseconds& until_of(int peer) { return until[wires[static_cast<size_t>(peer)]]; }
+    Nanoseconds time(int peer, size_t bytes) const;
+  };
   void give_wire(Nanoseconds now);
 
-  EmulatedLink link_;
-  std::vector<uint64_t> sent_to_;                     // messages so far, by peer
-  std::vector<Nanoseconds> moments_to_;               // of the last one, by peer
-  Nanoseconds sends_until_ = 0, receives_until_ = 0;  // when the wire is free again
-  std::deque<Flight> flights_;                        // all that were ever needed at a time
+  std::vector<uint64_t> sent_to_;        // messages so far, by peer
+  std::vector<Nanoseconds> moments_to_;  // of the last one, by peer
+  Wires sends_, receives_;
+  std::deque<Flight> flights_;  // all that were ever needed at a time
   std::vector<Flight*> free_, under_way_, arriving_;
   std::unique_ptr<Transport> inner_;  // goes first: it may still look at flights
 };
