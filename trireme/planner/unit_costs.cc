@@ -137,8 +137,9 @@ double message_bytes(const Program& program, Action::Kind kind, int peer) {
 
 // The same hosts, first those with devices of this class: the first ranks of a mesh are then on them.
 Cluster beginning_with(const DeviceClass& device, Cluster cluster) {
-  std::ranges::stable_partition(cluster.hosts,
-                                [&](const HostClass& host) { return host.device == device.name; });
+  // Not of std::ranges: Clang 14 does not compile the subrange that it returns.
+  std::stable_partition(cluster.hosts.begin(), cluster.hosts.end(),
+                        [&](const HostClass& host) { return host.device == device.name; });
   return cluster;
 }
 

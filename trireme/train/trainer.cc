@@ -64,7 +64,10 @@ bool is_idle(const RankOptions& ranks, int64_t step) {
 
 Program step_program(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device, const RankOptions& ranks) {
-  return StepPrograms(model, train, optim, shape, ranks.plan).rank(ranks.rank, &device);
+  // The device that is here decides, whatever the settings say: it may lack kernels that others have.
+  TrainOptions here = train;
+  here.device = device.name();
+  return StepPrograms(model, here, optim, shape, ranks.plan).rank(ranks.rank, &device);
 }
 
 Trainer::Trainer(Program program, const TrainOptions& train, const StepShape& shape, Device& device,

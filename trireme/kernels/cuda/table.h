@@ -27,8 +27,8 @@ inline constexpr auto kNoCudaKernels = std::to_array<NoCudaKernel>({
     {"rice_pack", "a code is written one bit after another"},
     {"rice_unpack", "a code is read one bit after another"},
     {"shift", "what passes messages on, a ring and pruned_ring, runs on CPUs only so far"},
-    {"shift_start", "as shift"},
-    {"shift_wait", "as shift"},
+    {"shift_start", "as shift, of which it is the first half"},
+    {"shift_wait", "as shift, of which it is the second half"},
     {"slots_used", "it is for matmul_slots, which GPUs do without"},
     {"svd_sample", "atomo, which decomposes small matrices, runs on CPUs only so far"},
 });
