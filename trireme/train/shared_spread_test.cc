@@ -7,24 +7,24 @@
 namespace trireme {
 namespace {
 
-using Steps = std::vector<std::shared_ptr<const SpreadStep>>;
+using KnownSteps = std::vector<std::shared_ptr<const SpreadStep>>;
 
-const Model kGpt(ModelOptions{.layers = 6, .heads = 2, .hidden = 8, .vocab = 8, .seq = 4});
-
-StepPrograms programs(const char* plan, const Steps& before = {}) {
+StepPrograms programs_under(const char* plan, const KnownSteps& before = {}) {
+  const ModelOptions gpt{.layers = 6, .heads = 2, .hidden = 8, .vocab = 8, .seq = 4};
   const TrainOptions train{.batch = 32, .accumulate = 4};
-  return {kGpt, train, {}, {.rows = 8, .sample = {4}}, parse_plan(plan, "plan"), before};
+  return StepPrograms(Model(gpt), train, OptimOptions(), StepShape{.rows = 8, .sample = {4}},
+                      parse_plan(plan, "plan"), before);
 }
 
 TEST(SharedSpread, OfPlansThatCutTheModelElsewhere) {
-  const StepPrograms first = programs(
+  const StepPrograms first = programs_under(
       R"({"mesh": "pipe:2 data:2 tensor:2", "preset": "megatron+zero3", "schedule": "1f1b", "accumulate": 4})");
   for (
       const char* const plan :
       {R"({"mesh": "pipe:4 data:2 tensor:2", "preset": "megatron+zero3", "schedule": "zb_h1", "accumulate": 4})",
        R"({"mesh": "pipe:2 data:2 tensor:2", "preset": "megatron+zero3", "schedule": "interleaved", "chunks": 3,
             "accumulate": 4, "recompute": "full", "boundaries": "parts"})"}) {
-    const StepPrograms shared = programs(plan, {first.spread()}), apart = programs(plan);
+    const StepPrograms shared = programs_under(plan, {first.spread()}), apart = programs_under(plan);
     EXPECT_EQ(&shared.spread()->segments(), &first.spread()->segments());
     EXPECT_NE(&apart.spread()->segments(), &first.spread()->segments());
     for (const int rank : {0, 3, 7})
@@ -34,12 +34,13 @@ TEST(SharedSpread, OfPlansThatCutTheModelElsewhere) {
 
 TEST(SharedSpread, NotOfPlansThatShareTensorsOtherwise) {
   const StepPrograms first =
-      programs(R"({"mesh": "pipe:2 data:2 tensor:2", "preset": "megatron+zero3", "accumulate": 4})");
+      programs_under(R"({"mesh": "pipe:2 data:2 tensor:2", "preset": "megatron+zero3", "accumulate": 4})");
   for (const char* const plan :
        {R"({"mesh": "pipe:2 data:4", "preset": "zero3", "accumulate": 4})",
         R"({"mesh": "pipe:2 data:2 tensor:2", "preset": "megatron+zero1", "accumulate": 4})",
         R"({"mesh": "data:2 tensor:2", "preset": "megatron+zero3", "accumulate": 4})"})
-    EXPECT_NE(&programs(plan, {first.spread()}).spread()->segments(), &first.spread()->segments()) << plan;
+    EXPECT_NE(&programs_under(plan, {first.spread()}).spread()->segments(), &first.spread()->segments())
+        << plan;
 }
 
 }  // namespace
