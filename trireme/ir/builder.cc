@@ -1,6 +1,8 @@
 // Building of graphs; see builder.h.
 #include "trireme/ir/builder.h"
 
+#include <algorithm>
+
 #include "trireme/base/error.h"
 #include "trireme/ir/scope.h"
 
@@ -12,16 +14,15 @@ Builder::Builder(const OpTable& ops, std::string graph_name) : ops_(ops) {
 
 Builder::Builder(const OpTable& ops, Graph graph) : ops_(ops), graph_(std::move(graph)) {
   for (size_t i = 0; i < graph_.values.size(); ++i)
-    names_.emplace(graph_.values[i].name, static_cast<ValueId>(i));
+    names_.add(graph_.values[i].name, static_cast<ValueId>(i), graph_.values);
 }
 
 Builder::Scope::Scope(Builder& builder, std::string_view name) : builder_(builder), outer_(builder.scope_) {
   builder_.scope_ = join_scopes(outer_, name);
 }
 
-ValueId Builder::find(const std::string& name) const {
-  const auto found = names_.find(name);
-  return found == names_.end() ? kNoValue : found->second;
+ValueId Builder::find(std::string_view name) const {
+  return names_.find(name, graph_.values);
 }
 
 ValueId Builder::input(std::string_view name, TensorType type, Role role) {
@@ -53,7 +54,8 @@ std::vector<ValueId> Builder::copy(const Graph& from, const Node& node, std::vec
   const auto has_its_op = [&] {
     return from.nodes.at(from.values.at(node.outputs.at(0)).node).op == node.op;
   };
-  if (graph_.types_of(inputs) == from.types_of(node.inputs) && attrs == node.attrs && has_its_op()) {
+  const auto same_type = [&](ValueId here, ValueId there) { return graph_.type(here) == from.type(there); };
+  if (std::ranges::equal(inputs, node.inputs, same_type) && attrs == node.attrs && has_its_op()) {
     const int index = static_cast<int>(graph_.nodes.size());
     std::vector<ValueId> outputs;
     for (const ValueId output : node.outputs) {
@@ -105,7 +107,7 @@ void Builder::output(std::string_view name, ValueId value, OutputRole role) {
 
 // Callers find them by their names, so these are never changed.
 ValueId Builder::add_given(std::string_view name, TensorType type, Value::Kind kind, Role role, Attrs attrs) {
-  if (name.empty() || names_.contains(std::string(name))) {
+  if (name.empty() || find(name) != kNoValue) {
     throw_error("graph '{}': {} needs a name of its own, but %{} {}", graph_.name,
                 kind == Value::Kind::kInput ? "an input" : "a state", name,
                 name.empty() ? "is none" : "is there already");
@@ -122,10 +124,10 @@ ValueId Builder::add_value(std::string_view name, TensorType type, Value::Kind k
 
 std::string Builder::unique_name(std::string_view wanted, ValueId value) {
   std::string name(wanted);
-  if (names_.emplace(name, value).second) return name;
+  if (names_.add(name, value, graph_.values)) return name;
   int& number = numbers_.try_emplace(name, 1).first->second;
   do name = fmt::format("{}~{}", wanted, ++number);
-  while (!names_.emplace(name, value).second);
+  while (!names_.add(name, value, graph_.values));
   return name;
 }
 

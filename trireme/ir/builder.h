@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "trireme/ir/graph.h"
+#include "trireme/ir/name_index.h"
 
 namespace trireme {
 
@@ -60,7 +61,7 @@ class Builder {
   void update(ValueId state, ValueId value);
   void output(std::string_view name, ValueId value, OutputRole role = OutputRole::kWhole);
 
-  ValueId find(const std::string& name) const;  // kNoValue when there is none; at once, unlike Graph::find
+  ValueId find(std::string_view name) const;  // kNoValue when there is none; at once, unlike Graph::find
   const TensorType& type(ValueId value) const { return graph_.type(value); }
   const Shape& shape(ValueId value) const { return graph_.type(value).shape; }
   const OpTable& ops() const { return ops_; }
@@ -79,7 +80,7 @@ class Builder {
   const OpTable& ops_;
   Graph graph_;
   std::string scope_;
-  std::unordered_map<std::string, ValueId> names_;
+  NameIndex names_;
   std::unordered_map<std::string, int> numbers_;  // the last one that a name wanted again was given
 };
 

@@ -135,5 +135,13 @@ TEST(OpTable, CostCountsEachOperandOnce) {
   EXPECT_EQ(cost_of(ops().at("reshape"), {types[0]}, {{"shape", std::vector<int64_t>{6}}}).bytes, 0);
 }
 
+// Beyond what an index holds at first, so that it grows.
+TEST(Builder, FindsEachOfManyNamesAndNoOther) {
+  Builder b(ops(), "many");
+  for (int i = 0; i < 1000; ++i) b.input(fmt::format("x.{}", i), {DType::f32, {}});
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(b.find(fmt::format("x.{}", i)), i);
+  EXPECT_EQ(b.find("x.1000"), kNoValue);
+}
+
 }  // namespace
 }  // namespace trireme

@@ -190,8 +190,8 @@ TensorType gradient_type(const Value& parameter, const UpdateOptions& train) {
   return train.gradient_precision == "f32" ? TensorType{DType::f32, parameter.type.shape} : parameter.type;
 }
 
-Value shared_gradient(const Value& parameter, const UpdateOptions& train, int chunk) {
-  Value state{.name = fmt::format("{}~{}", gradient_name(parameter.name), chunk),
+Value shared_gradient(const Value& parameter, const UpdateOptions& train, int number) {
+  Value state{.name = fmt::format("{}~{}", gradient_name(parameter.name), number),
               .type = gradient_type(parameter, train),
               .kind = Value::Kind::kState,
               .role = Role::kGradient,

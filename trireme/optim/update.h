@@ -54,9 +54,10 @@ inline constexpr std::string_view kSquaresState = "accumulated.squares";
 inline constexpr std::string_view kCountSquaresState = "accumulated.count_squares";
 
 // Of a parameter that several chunks of a pipeline read: the state in which a chunk but the first adds up
-// what it gives to the gradient, `grad.NAME@CHUNK`, by parameter, ascending.
+// what it gives to the gradient, `grad.NAME~NUMBER`, by parameter, ascending. Chunks are counted among those
+// that read it, so that a step is the same wherever else its model is cut.
 using SharedGradients = std::map<std::string, std::vector<Value>, std::less<>>;
-Value shared_gradient(const Value& parameter, const UpdateOptions& train, int chunk);
+Value shared_gradient(const Value& parameter, const UpdateOptions& train, int number);
 
 // What a buffer becomes of `new.NAME`.
 struct Renewal {

@@ -2,6 +2,7 @@
 #include "trireme/passes/expand.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "trireme/base/error.h"
 #include "trireme/ir/graph_copy.h"
@@ -66,11 +67,13 @@ std::vector<bool> worth_expanding(const Graph& graph, std::vector<bool> chosen, 
 
 // First results keep their names, so that another op makes one of that name where it was expanded.
 std::vector<bool> expanded_in(const Graph& other, const Graph& graph, std::vector<bool> chosen) {
+  std::unordered_map<std::string_view, const OpRecord*> made_by;
+  for (const Node& node : other.nodes) made_by.emplace(other.values[node.outputs[0]].name, node.op);
   for (size_t n = 0; n < chosen.size(); ++n) {
     if (!chosen[n]) continue;
-    const ValueId there = other.find(graph.values[graph.nodes[n].outputs[0]].name);
-    TRIREME_CHECK(there != kNoValue);
-    chosen[n] = other.nodes[other.values[there].node].op != graph.nodes[n].op;
+    const auto there = made_by.find(graph.values[graph.nodes[n].outputs[0]].name);
+    TRIREME_CHECK((there != made_by.end()));
+    chosen[n] = there->second != graph.nodes[n].op;
   }
   return chosen;
 }

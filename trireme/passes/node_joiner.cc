@@ -2,23 +2,24 @@
 #include "trireme/passes/node_joiner.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "trireme/passes/prune.h"
 
 namespace trireme {
 
-NodeJoiner::NodeJoiner(const Graph& graph, const OpTable& ops)
-    : graph_(graph),
+NodeJoiner::NodeJoiner(Graph graph, const OpTable& ops)
+    : graph_(std::move(graph)),
       ops_(ops),
-      removed_(graph.nodes.size(), false),
-      readers_(graph.readers()),
-      kept_(graph.values.size(), false) {
-  for (const Update& update : graph.updates) kept_[update.value] = true;
-  for (const Output& output : graph.outputs) kept_[output.value] = true;
+      removed_(graph_.nodes.size(), false),
+      readers_(graph_.readers()),
+      kept_(graph_.values.size(), false) {
+  for (const Update& update : graph_.updates) kept_[update.value] = true;
+  for (const Output& output : graph_.outputs) kept_[output.value] = true;
 }
 
-Graph NodeJoiner::result() const {
-  return without_nodes(graph_, removed_);
+Graph NodeJoiner::result() {
+  return without_nodes(std::move(graph_), removed_);
 }
 
 void NodeJoiner::remove(int n) {

@@ -11,10 +11,10 @@ namespace trireme {
 
 class NodeJoiner {
  public:
-  NodeJoiner(const Graph& graph, const OpTable& ops);
+  NodeJoiner(Graph graph, const OpTable& ops);
 
  protected:
-  Graph result() const;
+  Graph result();
 
   Node& node(int n) { return graph_.nodes[n]; }
   const Node& node(int n) const { return graph_.nodes[n]; }

@@ -24,6 +24,7 @@ class Partitioner {
       : graph_(graph),
         mesh_(mesh),
         pins_(pins),
+        pinned_(graph, mesh, pins),
         spread_(spread),
         rank_(rank),
         b_(ops, graph.name),
@@ -34,8 +35,7 @@ class Partitioner {
     for (size_t v = 0; v < graph_.values.size(); ++v) start_value(static_cast<ValueId>(v));
     for (size_t n = 0; n < graph_.nodes.size(); ++n) add_node(static_cast<int>(n));
     for (const Update& update : graph_.updates) {
-      const StateLayout layout = state_layout(pins_, graph_.values[update.state], mesh_);
-      b_.update(versions_[update.state][0].local, lying(update.value, layout.rest));
+      b_.update(versions_[update.state][0].local, lying(update.value, pinned_.state(update.state).rest));
     }
     for (const Output& output : graph_.outputs) {
       const auto pinned = pins_.outputs.find(output.name);
@@ -84,7 +84,7 @@ class Partitioner {
       TRIREME_CHECK(b_.type(results[o]) == local_type(id, layout));
       versions_[id] = {noted(layout, results[o])};
       // A pinned value is had as it is pinned from here on.
-      if (const Layout* pinned = pinned_layout(pins_, graph_.values[id])) lying(id, *pinned);
+      if (const Layout* pinned = pinned_.layout(id)) lying(id, *pinned);
       if (const auto home = spread_.homes.find(id); home != spread_.homes.end()) lying(id, home->second);
       if (graph_.values[id].name == pins_.forward_end) drop_gathered();
     }
@@ -92,14 +92,14 @@ class Partitioner {
 
   // Makes sure that a state is there as the plan wants it used, before any other layout of it is made.
   ValueId in_use(ValueId id) {
-    if (is_like_state(pins_, graph_.values[id])) lying(id, state_layout(pins_, graph_.values[id], mesh_).use);
+    if (pinned_.is_like_state(id)) lying(id, pinned_.state(id).use);
     return id;
   }
 
   void drop_gathered() {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       // What is like a state may be made later.
-      if (is_like_state(pins_, graph_.values[v]) && !versions_[v].empty()) versions_[v].resize(1);
+      if (pinned_.is_like_state(static_cast<ValueId>(v)) && !versions_[v].empty()) versions_[v].resize(1);
     }
   }
 
@@ -221,6 +221,7 @@ class Partitioner {
   const Graph& graph_;
   const Mesh& mesh_;
   const Pins& pins_;
+  const PinnedValues pinned_;
   const Spread& spread_;
   int rank_;
   Builder b_;

@@ -8,10 +8,10 @@
 namespace trireme {
 
 // Without the nodes on which no output and no update depends.
-Graph prune(const Graph& graph);
+Graph prune(Graph graph);
 
 // The graph without the nodes marked in `removed`, and without results that no remaining node makes.
 // Values get new ids; inputs and states stay even when nothing reads them.
-Graph without_nodes(const Graph& graph, const std::vector<bool>& removed);
+Graph without_nodes(Graph graph, const std::vector<bool>& removed);
 
 }  // namespace trireme

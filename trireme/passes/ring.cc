@@ -2,6 +2,7 @@
 #include "trireme/passes/ring.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/ir/graph_copy.h"
@@ -35,7 +36,7 @@ class RingWriter {
     copy_.finish();
     Graph result = copy_.take();
     for (const auto& [value, name] : names_) result.values[value].name = name;
-    result = prune(result);
+    result = prune(std::move(result));
     debug_verify(result);
     return result;
   }

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
+#include <unordered_map>
 
 #include "trireme/base/error.h"
 
@@ -41,10 +41,16 @@ OperandLayouts layouts_by(const IndexRule& rule, const Graph& graph, const Node&
   return layouts;
 }
 
+struct Decision {
+  NodeSpread spread;
+  OperandLayouts layouts;
+};
+
 class Search {
  public:
-  Search(const Graph& graph, const Mesh& mesh, const Pins& pins, const Alike* alike)
-      : graph_(graph), mesh_(mesh), pins_(pins) {
+  Search(const Graph& graph, const Mesh& mesh, const Pins& pins, const PinnedValues& pinned,
+         const Alike* alike)
+      : graph_(graph), mesh_(mesh), pins_(pins), pinned_(pinned) {
     if (!alike) return;
     for (size_t n = 0; n < alike->graph.nodes.size(); ++n)
       known_[alike->graph.values[alike->graph.nodes[n].outputs[0]].name] = &alike->spread.nodes[n];
@@ -58,7 +64,10 @@ class Search {
     for (size_t v = 0; v < graph_.values.size(); ++v) start_value(static_cast<ValueId>(v));
     for (const Node& node : graph_.nodes) {
       const auto known = known_.find(graph_.values[node.outputs[0]].name);
-      take(node, known == known_.end() ? choose(node) : *known->second);
+      if (known == known_.end())
+        take(node, decision(node));
+      else
+        take(node, {*known->second, operand_layouts(graph_, node, *known->second, mesh_)});
     }
     return std::move(result_);
   }
@@ -78,8 +87,8 @@ class Search {
       return [&layout](size_t a) { return layout[a].kind == Placement::Kind::kSum; };
     };
     for (const Update& update : graph_.updates) {
-      if (pinned_layout(pins_, graph_.values[update.value])) continue;  // below
-      const Layout rest = state_layout(pins_, graph_.values[update.state], mesh_).rest;
+      if (pinned_.layout(update.value)) continue;  // below
+      const Layout rest = pinned_.state(update.state).rest;
       // A split state owes one reduce_scatter at the end, however many addends came together on the way.
       restrict_to(update.value, [&](size_t a) {
         return rest[a].kind == Placement::Kind::kSum || rest[a].kind == Placement::Kind::kSplit;
@@ -92,8 +101,7 @@ class Search {
     for (size_t n = graph_.nodes.size(); n-- > 0;) {
       const Node& node = graph_.nodes[n];
       for (ValueId result : node.outputs) {
-        if (const Layout* pinned = pinned_layout(pins_, graph_.values[result]))
-          restrict_to(result, is_sum(*pinned));
+        if (const Layout* pinned = pinned_.layout(result)) restrict_to(result, is_sum(*pinned));
         if (!read[result]) restrict_to(result, [](size_t) { return false; });
       }
       const bool linear =
@@ -110,14 +118,13 @@ class Search {
   void start_value(ValueId id) {
     const Value& value = graph_.values[id];
     if (value.kind == Value::Kind::kState) {
-      const StateLayout layout = state_layout(pins_, value, mesh_);
+      const StateLayout& layout = pinned_.state(id);
       result_.values[id] = layout.rest;
       versions_[id] = {layout.use};
     } else if (value.kind == Value::Kind::kInput) {
-      const Layout* pinned = pinned_layout(pins_, value);
+      const Layout* pinned = pinned_.layout(id);
       result_.values[id] = pinned ? *pinned : replicated(mesh_);
-      versions_[id] = {is_like_state(pins_, value) ? state_layout(pins_, value, mesh_).use
-                                                   : result_.values[id]};
+      versions_[id] = {pinned_.is_like_state(id) ? pinned_.state(id).use : result_.values[id]};
     }
   }
 
@@ -144,6 +151,63 @@ class Search {
     }
     home = normal_form(home, graph_.type(id).shape, mesh_);
     return home == made ? std::nullopt : std::optional(home);
+  }
+
+  // All that a choice depends on is the op, its types and attributes, where its inputs are to be had, and
+  // what is wanted of its results. Where that was so before (blocks of a model repeat), the choice was made.
+  struct Decided {
+    const Node& node;
+    std::vector<std::vector<Layout>> versions;  // of its inputs at the time
+    Decision decision;
+  };
+  Decision decision(const Node& node) {
+    const size_t hash = hash_of(node);
+    const auto [first, last] = decided_.equal_range(hash);
+    const auto same =
+        std::find_if(first, last, [&](const auto& one) { return decides_as(one.second, node); });
+    if (same != last) return same->second.decision;
+    Decision made{choose(node), {}};
+    made.layouts = operand_layouts(graph_, node, made.spread, mesh_);
+    Decided& kept = decided_.emplace(hash, Decided{node, {}, made})->second;
+    for (ValueId input : node.inputs) kept.versions.push_back(versions_[input]);
+    return made;
+  }
+  size_t hash_of(const Node& node) const {
+    uint64_t hash = reinterpret_cast<uintptr_t>(node.op);
+    const auto add = [&](uint64_t number) {
+      hash = (hash ^ number) * 0x9e3779b97f4a7c15U, hash ^= hash >> 32;
+    };
+    for (ValueId input : node.inputs) {
+      add(versions_[input].size());
+      for (int64_t extent : graph_.type(input).shape) add(static_cast<uint64_t>(extent));
+    }
+    return hash;
+  }
+  bool decides_as(const Decided& before, const Node& node) const {
+    if (before.node.op != node.op || before.node.attrs != node.attrs ||
+        before.node.inputs.size() != node.inputs.size() || before.node.outputs.size() != node.outputs.size())
+      return false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId one = before.node.inputs[i], other = node.inputs[i];
+      if (graph_.type(one) != graph_.type(other) || before.versions[i] != versions_[other] ||
+          pinned_.is_like_state(one) != pinned_.is_like_state(other))
+        return false;
+    }
+    return std::ranges::equal(before.node.outputs, node.outputs,
+                              [&](ValueId one, ValueId other) { return are_wanted_alike(one, other); });
+  }
+  bool are_wanted_alike(ValueId one, ValueId other) const {
+    const Layout *pin = pinned_.layout(one), *other_pin = pinned_.layout(other);
+    if (graph_.type(one) != graph_.type(other) ||
+        (pin ? !other_pin || *pin != *other_pin : other_pin != nullptr))
+      return false;
+    if (sums_stay_[one] != sums_stay_[other]) return false;
+    const auto renewed = renewed_.find(one), other_renewed = renewed_.find(other);
+    if (renewed == renewed_.end() || other_renewed == renewed_.end()) return renewed == other_renewed;
+    return std::ranges::equal(
+        renewed->second, other_renewed->second, {},
+        [&](ValueId state) -> const Layout& { return pinned_.state(state).rest; },
+        [&](ValueId state) -> const Layout& { return pinned_.state(state).rest; });
   }
 
   NodeSpread choose(const Node& node) const {
@@ -221,7 +285,7 @@ class Search {
       sums &= is_sum || graph_.type(node.inputs[i]).shape.rank() == 0;
     }
     for (size_t o = 0; o < node.outputs.size(); ++o) {
-      if (const Layout* pinned = pinned_layout(pins_, graph_.values[node.outputs[o]]))
+      if (const Layout* pinned = pinned_.layout(node.outputs[o]))
         suggest(cut_from(rule, rule.outputs[o], (*pinned)[axis], ways));
     }
     // Last: of ways that cost the same, the first is taken, and another input's layout is a better guide.
@@ -253,11 +317,11 @@ class Search {
                            const OperandLayouts& layouts) const {
     double cost = 0;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const Value& value = graph_.values[node.inputs[i]];
+      const ValueId id = node.inputs[i];
       double cheapest = kNever;
-      for (const Layout& version : versions_[node.inputs[i]])
-        cheapest = std::min(cheapest, bytes_between(value.type, version, layouts.inputs[i]));
-      cost += cheapest * (is_like_state(pins_, value) ? kStateFactor : 1);
+      for (const Layout& version : versions_[id])
+        cheapest = std::min(cheapest, bytes_between(graph_.type(id), version, layouts.inputs[i]));
+      cost += cheapest * (pinned_.is_like_state(id) ? kStateFactor : 1);
     }
     for (size_t o = 0; o < node.outputs.size(); ++o) cost += result_cost(node.outputs[o], layouts.outputs[o]);
     double ranks_at_work = 1;
@@ -271,11 +335,11 @@ class Search {
   // takes addends.
   double result_cost(ValueId id, const Layout& layout) const {
     const Value& value = graph_.values[id];
-    if (const Layout* pinned = pinned_layout(pins_, value)) return bytes_between(value.type, layout, *pinned);
+    if (const Layout* pinned = pinned_.layout(id)) return bytes_between(value.type, layout, *pinned);
     if (const auto renewed = renewed_.find(id); renewed != renewed_.end()) {
       double cost = 0;
       for (ValueId state : renewed->second)
-        cost += bytes_between(value.type, layout, state_layout(pins_, graph_.values[state], mesh_).rest);
+        cost += bytes_between(value.type, layout, pinned_.state(state).rest);
       return cost;
     }
     Layout added = layout;
@@ -291,8 +355,8 @@ class Search {
     return path ? bytes_sent(*path, type, from, mesh_) : kNever;
   }
 
-  void take(const Node& node, NodeSpread best) {
-    const OperandLayouts layouts = operand_layouts(graph_, node, best, mesh_);
+  void take(const Node& node, Decision decision) {
+    const OperandLayouts& layouts = decision.layouts;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       std::vector<Layout>& versions = versions_[node.inputs[i]];
       if (std::ranges::find(versions, layouts.inputs[i]) == versions.end())
@@ -301,16 +365,15 @@ class Search {
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       const ValueId id = node.outputs[o];
       result_.values[id] = layouts.outputs[o];
-      const Layout* pinned = pinned_layout(pins_, graph_.values[id]);
+      const Layout* pinned = pinned_.layout(id);
       const std::optional<Layout> home = pinned ? std::nullopt : home_of(node, o, layouts.outputs[o]);
       if (home) result_.homes[id] = *home;
-      versions_[id] = {is_like_state(pins_, graph_.values[id])
-                           ? state_layout(pins_, graph_.values[id], mesh_).use
-                       : pinned ? *pinned
-                       : home   ? *home
-                                : layouts.outputs[o]};
+      versions_[id] = {pinned_.is_like_state(id) ? pinned_.state(id).use
+                       : pinned                  ? *pinned
+                       : home                    ? *home
+                                                 : layouts.outputs[o]};
     }
-    result_.nodes.push_back(std::move(best));
+    result_.nodes.push_back(std::move(decision.spread));
   }
 
   [[noreturn]] void refuse(const Node& node) const {
@@ -328,11 +391,15 @@ class Search {
   const Graph& graph_;
   const Mesh& mesh_;
   const Pins& pins_;
-  std::map<std::string_view, const NodeSpread*> known_;  // by the node's first result
+  const PinnedValues& pinned_;
+  // Of nodes that were decided on, one of each form, by a hash of it.
+  std::unordered_multimap<size_t, Decided> decided_;
+  std::unordered_map<std::string_view, const NodeSpread*> known_;  // by the node's first result
   Spread result_;
-  std::vector<std::vector<Layout>> versions_;        // per value: the layouts in which it is to be had
-  std::vector<std::vector<bool>> sums_stay_;         // per value and axis
-  std::map<ValueId, std::vector<ValueId>> renewed_;  // value -> the states that hold it after the run
+  std::vector<std::vector<Layout>> versions_;  // per value: the layouts in which it is to be had
+  std::vector<std::vector<bool>> sums_stay_;   // per value and axis
+  std::unordered_map<ValueId, std::vector<ValueId>>
+      renewed_;  // value -> the states that hold it after the run
 };
 
 }  // namespace
@@ -347,6 +414,16 @@ const Layout* pinned_layout(const Pins& pins, const Value& value) {
 
 bool is_like_state(const Pins& pins, const Value& value) {
   return value.kind == Value::Kind::kState || pins.states.contains(value.name);
+}
+
+PinnedValues::PinnedValues(const Graph& graph, const Mesh& mesh, const Pins& pins)
+    : replicated_{replicated(mesh), replicated(mesh)} {
+  for (const Value& value : graph.values) {
+    const auto state = pins.states.find(value.name);
+    values_.push_back({pinned_layout(pins, value), state != pins.states.end()          ? &state->second
+                                                   : value.kind == Value::Kind::kState ? &replicated_
+                                                                                       : nullptr});
+  }
 }
 
 StateLayout state_layout(const Pins& pins, const Value& state, const Mesh& mesh) {
@@ -372,11 +449,13 @@ OperandLayouts operand_layouts(const Graph& graph, const Node& node, const NodeS
 }
 
 Spread spread(const Graph& graph, const Mesh& mesh, const Pins& pins, const Alike* alike) {
-  for (const Value& value : graph.values) {
-    if (const Layout* pinned = pinned_layout(pins, value))
-      check_layout(*pinned, value.type.shape, mesh, value.name);
-    if (!is_like_state(pins, value)) continue;
-    const StateLayout layout = state_layout(pins, value, mesh);
+  const PinnedValues pinned(graph, mesh, pins);
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& value = graph.values[v];
+    if (const Layout* layout = pinned.layout(static_cast<ValueId>(v)))
+      check_layout(*layout, value.type.shape, mesh, value.name);
+    if (!pinned.is_like_state(static_cast<ValueId>(v))) continue;
+    const StateLayout& layout = pinned.state(static_cast<ValueId>(v));
     check_layout(layout.rest, value.type.shape, mesh, value.name);
     check_layout(layout.use, value.type.shape, mesh, value.name);
     if (!changes(layout.rest, layout.use, value.type.shape, mesh)) {
@@ -384,7 +463,7 @@ Spread spread(const Graph& graph, const Mesh& mesh, const Pins& pins, const Alik
                   to_string(layout.rest, mesh), to_string(layout.use, mesh));
     }
   }
-  return Search(graph, mesh, pins, alike).run();
+  return Search(graph, mesh, pins, pinned, alike).run();
 }
 
 }  // namespace trireme

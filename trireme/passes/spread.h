@@ -71,6 +71,31 @@ StateLayout state_layout(const Pins& pins, const Value& state, const Mesh& mesh)
 // Whether a value is a state, or pinned like one.
 bool is_like_state(const Pins& pins, const Value& value);
 
+// What pins say of each value of a graph, looked up once: passes ask again and again, and there are many
+// names.
+class PinnedValues {
+ public:
+  // `pins` must outlive it.
+  PinnedValues(const Graph& graph, const Mesh& mesh, const Pins& pins);
+  PinnedValues(const PinnedValues&) = delete;
+  PinnedValues& operator=(const PinnedValues&) = delete;
+
+  const Layout* layout(ValueId value) const { return values_[value].layout; }  // pinned_layout()
+  bool is_like_state(ValueId value) const { return values_[value].state != nullptr; }
+  // As state_layout(): replicated where pins do not name it.
+  const StateLayout& state(ValueId value) const {
+    return values_[value].state ? *values_[value].state : replicated_;
+  }
+
+ private:
+  struct One {
+    const Layout* layout;
+    const StateLayout* state;  // of what is like a state
+  };
+  const StateLayout replicated_;
+  std::vector<One> values_;
+};
+
 // Layouts of all operands of a node under its spread, in normal form.
 OperandLayouts operand_layouts(const Graph& graph, const Node& node, const NodeSpread& spread,
                                const Mesh& mesh);

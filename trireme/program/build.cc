@@ -11,6 +11,7 @@
 #include "trireme/base/error.h"
 #include "trireme/exchange/choice.h"
 #include "trireme/exchange/own_states.h"
+#include "trireme/ir/equal.h"
 #include "trireme/ir/scope.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/bucket.h"
@@ -140,24 +141,55 @@ std::string spread_by(Plan plan, int64_t microbatches) {
   return to_json(plan);
 }
 
+// A pipeline's stages reduce gradients in the update, after all backward parts. Methods of exchange compress
+// them once a step, there too. Where there is an axis replica, that is for sums over it alone
+// (passes/pins.h).
+Microbatches microbatches_of(const Plan& plan, int64_t microbatches) {
+  const Mesh mesh = plan.of_one_stage().mesh;
+  return microbatches > 1 || plan.cuts_model() || (exchanges(plan, mesh) && replica_axis(mesh) == kDataAxis)
+             ? Microbatches::kSeveral
+             : Microbatches::kOne;
+}
+
+// Of a stage: without where the model is cut, too.
+std::string spread_in_stage_by(const Plan& plan, int64_t microbatches) {
+  Plan stage = plan.of_one_stage();
+  stage.accumulate.reset();
+  stage.chunks.reset();
+  stage.stages.clear();
+  const std::string by = spread_by(plan, microbatches).empty() ? "" : spread_by(stage, 1);
+  return by.empty() || microbatches_of(plan, microbatches) == Microbatches::kOne ? by : "several " + by;
+}
+
+bool are_equal(const std::vector<StepSegment>& a, const std::vector<StepSegment>& b) {
+  return std::ranges::equal(a, b, [](const StepSegment& one, const StepSegment& other) {
+    return one.kind == other.kind && one.rows == other.rows && trireme::are_equal(one.graph, other.graph);
+  });
+}
+
 }  // namespace
 
-SpreadStep::SpreadStep(std::vector<StepSegment> whole_in, const Plan& plan, int64_t microbatches, Cut cut_in)
+SpreadStep::SpreadStep(std::vector<StepSegment> whole_in, const Plan& plan, int64_t microbatches, Cut cut_in,
+                       std::span<const std::shared_ptr<const SpreadStep>> before)
     : whole(std::move(whole_in)),
       cut(std::move(cut_in)),
       microbatches_(microbatches),
-      by_(spread_by(plan, microbatches)) {
+      by_(spread_by(plan, microbatches)),
+      by_in_stage_(spread_in_stage_by(plan, microbatches)) {
   check_features(plan, whole);
+  if (std::ranges::none_of(whole, is_own)) check_plan(plan.of_one_stage(), whole);
+  const auto same = std::ranges::find_if(before, [&](const std::shared_ptr<const SpreadStep>& other) {
+    return !by_in_stage_.empty() && other->by_in_stage_ == by_in_stage_ && are_equal(other->whole, whole);
+  });
+  segments_ = same != before.end() ? (*same)->segments_
+                                   : std::make_shared<const Segments>(spread_in_stage(plan, microbatches));
+}
+
+SpreadStep::Segments SpreadStep::spread_in_stage(const Plan& plan, int64_t microbatches) const {
   const Plan stage_plan = plan.of_one_stage();
-  if (std::ranges::none_of(whole, is_own)) check_plan(stage_plan, whole);
-  // A pipeline's stages reduce gradients in the update, after all backward parts.
-  // Methods of exchange compress them once a step, there too. Where there is an axis replica, that is for
-  // sums over it alone (passes/pins.h).
   const Mesh& mesh = stage_plan.mesh;
-  const Microbatches several =
-      microbatches > 1 || plan.cuts_model() || (exchanges(plan, mesh) && replica_axis(mesh) == kDataAxis)
-          ? Microbatches::kSeveral
-          : Microbatches::kOne;
+  const Microbatches several = microbatches_of(plan, microbatches);
+  Segments segments;
   for (const StepSegment& segment : whole) {
     std::optional<Segment>& spread_one = segments.emplace_back();
     if (goes_alone(plan, mesh, segment)) continue;
@@ -175,6 +207,7 @@ SpreadStep::SpreadStep(std::vector<StepSegment> whole_in, const Plan& plan, int6
     if (agrees_between_steps(plan, mesh) && segment.kind == SegmentKind::kForwardBackward)
       check_alone(spread_one->leader, replica_axis(mesh));
   }
+  return segments;
 }
 
 bool SpreadStep::serves(const Plan& plan, int64_t microbatches) const {
@@ -199,7 +232,7 @@ ProgramBuilder::ProgramBuilder(std::shared_ptr<const SpreadStep> step, const Pla
   const std::vector<int64_t> early_steps = early_ends(exchange_choices(plan_.agreement));
   for (size_t s = 0; s < whole_.size(); ++s) {
     const StepSegment& segment = whole_[s];
-    const std::optional<SpreadStep::Segment>& of_all = spread_->segments[s];
+    const std::optional<SpreadStep::Segment>& of_all = spread_->segments()[s];
     Common& common = common_.emplace_back();
     again_.push_back(to_make_again(plan_, segment, of_all ? of_all->leader : segment.graph));
     if (!of_all || (pipeline_ && !compresses)) continue;  // of a pipeline it is cut first
@@ -225,7 +258,7 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
   for (size_t s = 0; s < whole_.size(); ++s) {
     const StepSegment& segment = whole_[s];
     NamedLayouts& layouts = result.layouts.emplace_back();
-    if (!spread_->segments[s]) {
+    if (!spread_->segments()[s]) {
       result.segments.emplace_back(recompute(segment.graph, again_[s]), segment.kind, segment.rows);
       for (const Value& value : segment.graph.values) {
         if (pipeline_ && value.kind == Value::Kind::kState)
@@ -233,14 +266,14 @@ ProgramBuilder::RankPart ProgramBuilder::before_cut(int in_stage, const Schedule
       }
       continue;
     }
-    const auto& [graph, pins, spread, leader, leader_layouts] = *spread_->segments[s];
+    const auto& [graph, pins, spread, leader, leader_layouts] = *spread_->segments()[s];
     const Mesh& mesh = stage_plan_.mesh;
     if (in_stage == 0) {
       layouts = leader_layouts;
       result.segments.emplace_back(recompute(leader, again_[s]), segment.kind, segment.rows);
     } else {
       const Graph local =
-          of_rank(plan_, mesh, segment, local_graph(stage_plan_, *spread_->segments[s], in_stage, layouts));
+          of_rank(plan_, mesh, segment, local_graph(stage_plan_, *spread_->segments()[s], in_stage, layouts));
       result.segments.emplace_back(recompute(local, again_[s]), segment.kind, segment.rows);
     }
     if (segment.kind == SegmentKind::kUpdate) {
@@ -276,12 +309,13 @@ ProgramBuilder::RankPart ProgramBuilder::part(int rank, const Schedule& schedule
   const std::vector<NamedLayouts> layouts = std::exchange(result.layouts, {});
   for (size_t s = 0; s < whole_.size(); ++s) {
     if (plan_.offload && local[s].kind == SegmentKind::kUpdate) {
-      add_update(result, local[s], spread_->segments[s] ? common_[s].leader : local[s].graph, layouts[s], {});
+      add_update(result, local[s], spread_->segments()[s] ? common_[s].leader : local[s].graph, layouts[s],
+                 {});
       continue;
     }
     StepSegment& segment = result.segments.emplace_back(local[s]);
     segment.graph = in_order(optimized(segment.graph), segment.kind);
-    if (spread_->segments[s]) segment.graph = bucketed(segment.graph, common_[s].leader);
+    if (spread_->segments()[s]) segment.graph = bucketed(segment.graph, common_[s].leader);
     result.layouts.push_back(layouts[s]);
   }
   if (half == StepHalf::kGradients) keep_gradients_alone(result, rank);
@@ -297,7 +331,7 @@ Graph ProgramBuilder::bucketed(const Graph& graph, const Graph& leader) const {
 // Each with a list that takes the place of the step's until then.
 void ProgramBuilder::add_early_updates(RankPart& part, const Graph& update, size_t segment, int rank,
                                        KeptStates& kept) const {
-  const SpreadStep::Segment& of_all = *spread_->segments[segment];
+  const SpreadStep::Segment& of_all = *spread_->segments()[segment];
   for (const auto& [until, leader] : common_[segment].early) {
     const Graph early = optimized(
         exchange(update, of_all.graph, stage_plan_, of_all.pins, rank, ops(), stages_, &kept, until));
@@ -316,8 +350,8 @@ void ProgramBuilder::add_early_updates(RankPart& part, const Graph& update, size
 KeptStates ProgramBuilder::lying() const {
   KeptStates result;
   for (size_t s = 0; s < whole_.size(); ++s) {
-    if (!spread_->segments[s] || whole_[s].kind != SegmentKind::kUpdate) continue;
-    const auto& [graph, pins, spread, leader, layouts] = *spread_->segments[s];
+    if (!spread_->segments()[s] || whole_[s].kind != SegmentKind::kUpdate) continue;
+    const auto& [graph, pins, spread, leader, layouts] = *spread_->segments()[s];
     for (const Value& value : graph.values) {
       if (value.kind == Value::Kind::kState)
         result[value.name] = {value.type.shape, state_layout(pins, value, stage_plan_.mesh).rest, value.name};

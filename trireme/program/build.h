@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,11 @@ Graph optimized(const Graph& graph);
 // several builders may share it.
 class SpreadStep {
  public:
-  // `microbatches` of a step. `cut` is where a plan with an axis pipe cuts the model. Throws Error when the
-  // plan can not work for these segments (passes/plan_check.h).
-  SpreadStep(std::vector<StepSegment> whole, const Plan& plan, int64_t microbatches, Cut cut);
+  // `microbatches` of a step. `cut` is where a plan with an axis pipe cuts the model. What of `before` has
+  // the same segments, over ranks of a stage that share them alike, is not spread again, however the model is
+  // cut. Throws Error when the plan can not work for these segments (passes/plan_check.h).
+  SpreadStep(std::vector<StepSegment> whole, const Plan& plan, int64_t microbatches, Cut cut,
+             std::span<const std::shared_ptr<const SpreadStep>> before = {});
 
   // Whether a step of so many microbatches under another plan is spread as this one is, with the same cut.
   bool serves(const Plan& plan, int64_t microbatches) const;
@@ -42,13 +45,20 @@ class SpreadStep {
     Graph leader;  // rank 0's part, by which all decide what is one bucket
     NamedLayouts leader_layouts;
   };
+  using Segments = std::vector<std::optional<Segment>>;
+  const Segments& segments() const { return *segments_; }  // of `whole`; none where each rank has it whole
+
   std::vector<StepSegment> whole;
-  std::vector<std::optional<Segment>> segments;  // of `whole`; none where each rank has it whole
   Cut cut;
 
  private:
+  Segments spread_in_stage(const Plan& plan, int64_t microbatches) const;
+
   int64_t microbatches_;
-  std::string by_;  // what of the plan decides how it is spread; empty where no other plan is served
+  // What of the plan decides how it is spread, and how among the ranks of a stage; empty where no other plan
+  // is served.
+  std::string by_, by_in_stage_;
+  std::shared_ptr<const Segments> segments_;
 };
 
 class ProgramBuilder {

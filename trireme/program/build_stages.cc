@@ -67,7 +67,7 @@ struct ProgramBuilder::InStages {
 
   // What nobody needs would be sent.
   static RankPart pruned(RankPart part) {
-    for (StepSegment& segment : part.segments) segment.graph = prune(segment.graph);
+    for (StepSegment& segment : part.segments) segment.graph = prune(std::move(segment.graph));
     return part;
   }
 };

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "trireme/base/error.h"
-#include "trireme/ir/text.h"
+#include "trireme/ir/equal.h"
 #include "trireme/ops/table.h"
 #include "trireme/passes/second_holder.h"
 #include "trireme/passes/weight_versions.h"
@@ -27,12 +27,6 @@ Pipeline forward_only(const Pipeline& pipeline) {
     result.order[holder - pipeline.holds.begin()].push_back({Phase::kForward, chunk, 0});
   }
   return result;
-}
-
-// But for the name.
-bool same_graph(Graph a, const Graph& b) {
-  a.name = b.name;
-  return print(a) == print(b);
 }
 
 // How the ranks along the axis tensor send what crosses chunks; nothing where each sends it whole.
@@ -187,7 +181,8 @@ Stages::Names Stages::names_of(int chunk, Phase phase) const {
   const Piece *first = find(kFirst, chunk, phase), *next = next_ ? find(*next_, chunk, phase) : nullptr;
   Names names;
   if (first) names.first = names.next = first->graph.name;
-  if (next && !(first && same_graph(next->graph, first->graph))) names.next = next->graph.name;
+  if (next && !(first && are_equal(next->graph, first->graph, GraphNames::kIgnored)))
+    names.next = next->graph.name;
   return names;
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/passes/first_fit.h"
@@ -18,6 +19,14 @@ namespace trireme {
 namespace {
 
 using Life = FirstFit::Moments;
+// By slot, ascending.
+using Lives = std::vector<std::pair<int, Life>>;
+
+// Of a slot; where there is none yet, this one.
+Life& life_of(Lives& lives, int slot, const Life& first) {
+  const auto at = std::ranges::lower_bound(lives, slot, {}, &std::pair<int, Life>::first);
+  return at != lives.end() && at->first == slot ? at->second : lives.insert(at, {slot, first})->second;
+}
 
 size_t stash_bytes(const Value& value) {
   return (value.type.bytes() + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
@@ -91,8 +100,8 @@ std::string_view part_of_model(std::string_view stash) {
 struct Stash {
   const Value* value;
   bool in_comm_memory;
-  std::map<int, Life> lives;  // by slot, in numbers of actions
-  std::set<int> segments;     // that make or read it
+  Lives lives;             // by slot, in numbers of actions
+  std::set<int> segments;  // that make or read it
   bool is_sent = false;
 };
 
@@ -115,12 +124,12 @@ struct Frame {
   // A send frees its memory when the other rank asks for the message. A rank that waited for that before it
   // ran something else could wait for ever, so what is sent shares its memory with nothing else.
   bool is_sent = false;
-  std::map<int, Life> lives;
+  Lives lives;
 
-  void join(const std::map<int, Life>& others) {
+  void join(const Lives& others) {
     for (const auto& [slot, life] : others) {
-      const auto [known, is_new] = lives.emplace(slot, life);
-      known->second = {std::min(known->second.begin, life.begin), std::max(known->second.end, life.end)};
+      Life& known = life_of(lives, slot, life);
+      known = {std::min(known.begin, life.begin), std::max(known.end, life.end)};
     }
   }
   // Behind the parts that are there.
@@ -154,7 +163,7 @@ class Buffers {
   std::vector<Ends> buffers_;
 };
 
-bool same_lives(const std::map<int, Life>& a, const std::map<int, Life>& b) {
+bool same_lives(const Lives& a, const Lives& b) {
   return std::ranges::equal(a, b, [](const auto& one, const auto& other) {
     return one.first == other.first && one.second.begin == other.second.begin &&
            one.second.end == other.second.end;
@@ -201,8 +210,8 @@ class ListStashes {
   void touch(std::string_view name, int slot, int begin, int end) {
     const auto found = numbers_.find(name);
     if (found == numbers_.end()) return;
-    const auto [life, is_new] = stashes_[found->second].lives.emplace(slot, Life{begin, end});
-    life->second.end = std::max(life->second.end, end);
+    Life& life = life_of(stashes_[found->second].lives, slot, {begin, end});
+    life.end = std::max(life.end, end);
     slots_ = std::max(slots_, slot + 1);
   }
 
@@ -411,9 +420,9 @@ class ListStashes {
   // Whether microbatches whose numbers differ by `period` can use the same place, in every frame.
   static bool is_period(const std::vector<Frame>& frames, int period) {
     for (const Frame& frame : frames) {
-      std::map<int, std::vector<Life>> lives;
+      std::vector<std::vector<Life>> lives(static_cast<size_t>(period));
       for (const auto& [slot, life] : frame.lives) lives[slot % period].push_back(life);
-      for (auto& [place, of_place] : lives) {
+      for (std::vector<Life>& of_place : lives) {
         std::ranges::sort(of_place, {}, &Life::begin);
         for (size_t i = 1; i < of_place.size(); ++i) {
           if (of_place[i].begin <= of_place[i - 1].end) return false;

@@ -64,6 +64,14 @@ class RecentSteps {
     }
     return nullptr;
   }
+  std::vector<std::shared_ptr<const SpreadStep>> of_rows(int64_t rows) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<const SpreadStep>> result;
+    for (const auto& [rows_of_step, step] : kept_) {
+      if (rows_of_step == rows) result.push_back(step);
+    }
+    return result;
+  }
   void keep(int64_t rows, std::shared_ptr<const SpreadStep> step) {
     const std::lock_guard lock(mutex_);
     kept_.emplace_front(rows, std::move(step));
@@ -131,8 +139,9 @@ planner::Subject plan_subject(const Model& model, const Config& config, const Sh
     if (const auto known = steps.find(batch.rows, batch.microbatches, plan)) {
       programs = std::make_shared<StepPrograms>(known, train, plan);
     } else {
-      programs = std::make_shared<StepPrograms>(whole ? model : small, train, config.optim,
-                                                StepShape{batch.rows, sample}, plan);
+      programs =
+          std::make_shared<StepPrograms>(whole ? model : small, train, config.optim,
+                                         StepShape{batch.rows, sample}, plan, steps.of_rows(batch.rows));
       steps.keep(batch.rows, programs->spread());
     }
     return [=](int rank) { return programs->rank(rank, device.get()); };

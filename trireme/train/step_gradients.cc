@@ -103,12 +103,13 @@ Graph with_gradients(Graph forward, Accumulate accumulate, Role pending, const T
       store(gradient_name(parameter.name), gradient, companion_attrs(parameter));
       continue;
     }
+    int number = 0;
     for (const auto& [chunk, addends] : of_chunks) {
       const Builder::Scope scope(b, scope_of(b.graph().values[addends[0]].name));
       ValueId sum = addends[0];
       for (size_t a = 1; a < addends.size(); ++a) sum = b.op("add", {sum, addends[a]});
-      const bool first = chunk == of_chunks.begin()->first;
-      const Value other = shared_gradient(parameter, update_options(train), chunk);
+      const bool first = number == 0;
+      const Value other = shared_gradient(parameter, update_options(train), number++);
       store(first ? gradient_name(parameter.name) : other.name, kept(sum),
             first ? companion_attrs(parameter) : other.attrs);
     }

@@ -16,18 +16,20 @@ namespace {
 
 std::shared_ptr<const SpreadStep> spread_step(const Model& model, const TrainOptions& train,
                                               const OptimOptions& optim, const StepShape& shape,
-                                              const Plan& plan) {
+                                              const Plan& plan,
+                                              std::span<const std::shared_ptr<const SpreadStep>> before) {
   const Schedule schedule = schedule_of(train, plan);
   StepGraphs whole = step_graphs(model, train, optim, shape, schedule, plan);
   return std::make_shared<const SpreadStep>(std::move(whole.segments), plan, schedule.microbatches,
-                                            std::move(whole.cut));
+                                            std::move(whole.cut), before);
 }
 
 }  // namespace
 
 StepPrograms::StepPrograms(const Model& model, const TrainOptions& train, const OptimOptions& optim,
-                           const StepShape& shape, const Plan& plan)
-    : StepPrograms(spread_step(model, train, optim, shape, plan), train, plan) {}
+                           const StepShape& shape, const Plan& plan,
+                           std::span<const std::shared_ptr<const SpreadStep>> before)
+    : StepPrograms(spread_step(model, train, optim, shape, plan, before), train, plan) {}
 
 StepPrograms::StepPrograms(std::shared_ptr<const SpreadStep> spread, const TrainOptions& train,
                            const Plan& plan)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "trireme/models/model.h"
 #include "trireme/program/build.h"
@@ -13,9 +14,10 @@ namespace trireme {
 
 class StepPrograms {
  public:
-  // As step_program() (trainer.h), and throws as it does.
+  // As step_program() (trainer.h), and throws as it does. `before`: see SpreadStep.
   StepPrograms(const Model& model, const TrainOptions& train, const OptimOptions& optim,
-               const StepShape& shape, const Plan& plan);
+               const StepShape& shape, const Plan& plan,
+               std::span<const std::shared_ptr<const SpreadStep>> before = {});
   // Of a step that was spread for another plan, and serves this one. `train` is what it was made with.
   StepPrograms(std::shared_ptr<const SpreadStep> spread, const TrainOptions& train, const Plan& plan);
 
