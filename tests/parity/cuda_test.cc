@@ -500,10 +500,10 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair(R"({"method": "qsgd", "bits": 4})", "adamw"),
                     std::pair(R"("power_sgd")", "adamw")));
 
-TEST(CudaExchangeRefusal, NamesTheOp) {
+TEST(CudaExchangeRefusal, NamesTheMethod) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
   EXPECT_THAT([] { states_on("cuda", exchange_plan(R"("atomo")")); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("no kernel for svd_sample")));
+              testing::ThrowsMessage<Error>(testing::HasSubstr("an exchange by atomo")));
 }
 
 }  // namespace
