@@ -63,6 +63,14 @@ class Pairs(Training):
         said = self.run_command("eval", self.folder / "run", f"--data.path={other}", f"--predictions={predictions}")
         self.assertIn("exact 50.00%", said)
 
+    def test_an_lstm_learns_them_too(self):
+        self.text.write_text("".join(f"{source}\t{source[::-1]}\n" for source in ("abc", "de", "fghi", "j") * 8))
+        self.train("run", "--model.family=lstm_seq2seq", "--train.steps=150", "--optim.lr=1e-2")
+        self.assertIn("exact 100.00%", self.run_command("eval", self.folder / "run",
+                                                        f"--predictions={self.folder / 'predictions.jsonl'}"))
+        self.assertEqual(self.run_command("sample", self.folder / "run", "--prompt", "fghi", "--temperature", "0"),
+                         "ihgf\n")
+
     def test_a_resumed_run_and_ranks_have_the_same_losses(self):
         self.train("whole", "--train.steps=6", "--model.dropout=0.1", "--train.shards=2", "--train.label_smoothing=0.1")
         more = ["--model.dropout=0.1", "--train.shards=2", "--train.label_smoothing=0.1"]

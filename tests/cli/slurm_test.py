@@ -109,9 +109,12 @@ class Slurm(Training):
         self.assertRegex(number, r"^\d+$")
         return number, output
 
+    def wait_for_end(self, number):
+        self.wait_until("end of the job", lambda: not self.slurm("squeue", "-h", "-t", "PD,R,CG", "-j", number).strip())
+
     def test_four_ranks(self):
         number, output = self.submit("run", "--train.steps=20")
-        self.wait_until("end of the job", lambda: not self.slurm("squeue", "-h", "-t", "PD,R,CG", "-j", number).strip())
+        self.wait_for_end(number)
         text = output.read_text()
         self.assertIn("4 ranks on 1 host, transport shm, launched by srun", text)
         self.assertIn("finished: 20 steps", text)
@@ -131,6 +134,7 @@ class Slurm(Training):
         self.wait_until("resumed run", lambda: f"resumes from {saved}" in output.read_text())
         self.wait_until("step", lambda: max(self.losses("run")) > made)
         self.slurm("scancel", number)
+        self.wait_for_end(number)  # it saves, into a folder that is about to go
 
 
 def missing():
