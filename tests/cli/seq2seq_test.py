@@ -65,7 +65,7 @@ class Pairs(Training):
 
     def test_an_lstm_learns_them_too(self):
         self.text.write_text("".join(f"{source}\t{source[::-1]}\n" for source in ("abc", "de", "fghi", "j") * 8))
-        self.train("run", "--model.family=lstm_seq2seq", "--train.steps=150", "--optim.lr=1e-2")
+        self.train("run", "--model.family=lstm_seq2seq", "--train.steps=600", "--optim.lr=1e-2")
         self.assertIn("exact 100.00%", self.run_command("eval", self.folder / "run",
                                                         f"--predictions={self.folder / 'predictions.jsonl'}"))
         self.assertEqual(self.run_command("sample", self.folder / "run", "--prompt", "fghi", "--temperature", "0"),
