@@ -64,9 +64,9 @@ bool is_idle(const RankOptions& ranks, int64_t step) {
 
 Program step_program(const Model& model, const TrainOptions& train, const OptimOptions& optim,
                      const StepShape& shape, const Device& device, const RankOptions& ranks) {
-  // The device that is here decides, whatever the settings say: it may lack kernels that others have.
+  // Kernels that a GPU lacks are done without, whatever the settings say. They may speak of one that is not here.
   TrainOptions here = train;
-  here.device = device.name();
+  if (device.name() != "cpu") here.device = device.name();
   return StepPrograms(model, here, optim, shape, ranks.plan).rank(ranks.rank, &device);
 }
 
