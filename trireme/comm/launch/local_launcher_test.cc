@@ -170,7 +170,7 @@ TEST(LocalLauncher, ManyRanksMuchOutput) {
 }
 
 TEST(LocalLauncher, FirstFailureIsTheExitCode) {
-  Running running(3, "if [ $TRIREME_RANK = 1 ]; then exit 7; fi; sleep 0.3; exit 9");
+  Running running(3, "if [ $TRIREME_RANK = 1 ]; then exit 7; fi; sleep 1; exit 9");
   EXPECT_EQ(running.wait(), 7);
   EXPECT_THAT(running.err(), HasSubstr("rank 1 ended with exit code 7"));
 }
