@@ -191,7 +191,7 @@ std::function<bool(const std::string&)> names_of_fault(const Drill& drill, const
                      fmt::format("on (rank|ranks)[ 0-9a-z,]*\\b{}\\b", strike.rank)});
     case Fault::kFlipNumber:  // before a sum, after it, at rest, or on its way over tcp
       return all_of({fmt::format(
-          "made again and were others: .*(rank {0} in|its way)|memory of rank {0} is at fault|should have the same "
+          "made again and differed: .*(rank {0} in|its way)|memory of rank {0} is at fault|should have the same "
           "numbers do not.* on (rank|ranks)[ 0-9a-z,]*\\b{0}\\b|got other bytes than rank {0} sent",
           strike.rank)});
     case Fault::kDiskFull:

@@ -101,10 +101,10 @@ class Worker {
       if (!mail_.move()) mail_.idle(free_at_);
     }
     free_at_ = std::max(free_at_, begin + of_seconds(computed));
-    hand_on(item, made);
+    send_on(item, made);
   }
 
-  void hand_on(const Item& item, const Made& made) {
+  void send_on(const Item& item, const Made& made) {
     Bytes message(kNumberBytes + made.output.size());
     std::memcpy(message.data(), &item.request, kNumberBytes);
     std::ranges::copy(made.output, message.begin() + kNumberBytes);

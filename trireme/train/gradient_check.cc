@@ -141,7 +141,7 @@ std::string GradientCheck::make(int64_t step, const std::function<void()>& make)
         step + 1, who_differs(second, third));
   believe(third);
   return fmt::format(
-      "the gradients of step {} were made again and were others: {}. They were made a third time, and those that "
+      "the gradients of step {} were made again and differed: {}. They were made a third time, and those that "
       "are alike are used. A bit has flipped; if it happens again, test that machine's memory",
       step + 1, who_differs(is_first ? first : second, third));
 }

@@ -179,7 +179,7 @@ void expect_found(const std::string& plan, int ranks, int times) {
     if (text.empty()) continue;  // it changed nothing that anybody reads
     ++found;
     EXPECT_THAT(text, HasSubstr(fmt::format("the gradients of step {} were made again", flip.step + 1)));
-    EXPECT_THAT(text, HasSubstr(fmt::format("others: rank {} in ", flip.rank))) << plan << " flip " << i;
+    EXPECT_THAT(text, HasSubstr(fmt::format("differed: rank {} in ", flip.rank))) << plan << " flip " << i;
     EXPECT_EQ(text.find(", rank"), std::string::npos) << text;
   }
   EXPECT_GT(found, times / 2) << plan;
